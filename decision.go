@@ -1,0 +1,86 @@
+package weir
+
+import "time"
+
+// A Reason says in fixed words why a decision is what it is, so that it may be a metric's label.
+type Reason string
+
+const (
+	WithinLimits     Reason = "within limits"
+	OverLimit        Reason = "over limit"
+	ExemptRule       Reason = "exempt rule"
+	ExemptAddress    Reason = "exempt address"
+	Preflight        Reason = "cors preflight"
+	Disabled         Reason = "disabled"
+	ClientUnresolved Reason = "client unresolved"
+	AmbiguousPath    Reason = "ambiguous path"
+	BadRequest       Reason = "bad request"
+	StoreFailed      Reason = "store failed"
+	TooManyHeld      Reason = "tarpit full"
+)
+
+// A Decision is the whole answer to one request. It belongs to whoever asked for it until it is
+// recorded, and to nobody afterwards.
+type Decision struct {
+	Request  Request
+	At       time.Time // the one clock reading of the whole decision
+	Client   Client
+	Rule     *Rule    // nil where no rule was looked for
+	Hits     []Hit    // what was asked of the store
+	Statuses []Status // its answer, one per hit
+	Action   Action
+	Reason   Reason
+	HTTP     int  // the HTTP status that the action answers with; 200 when it passes
+	Degraded bool // the shared store did not answer; Reason or the statuses say what was done instead
+
+	// Deferred are the hits that are charged once the answer's HTTP status is known and is one of
+	// OnlyStatuses. Until then they are looks in Hits.
+	Deferred     []Hit
+	OnlyStatuses []int
+
+	// Keys is the memory that the hits' keys lie in.
+	Keys []byte
+}
+
+// Reset empties d for another request and keeps its memory.
+func (d *Decision) Reset() {
+	*d = Decision{Hits: d.Hits[:0], Statuses: d.Statuses[:0], Deferred: d.Deferred[:0], Keys: d.Keys[:0]}
+}
+
+// Refused reports whether the asker gets anything but a pass.
+func (d *Decision) Refused() bool { return d.Action != Pass && d.Action != Tag }
+
+// Over reports whether an enforcing limit refused.
+func (d *Decision) Over() bool {
+	for i := range d.Statuses {
+		if s := &d.Statuses[i]; !s.Allowed && s.Limit.Mode == Enforce {
+			return true
+		}
+	}
+	return false
+}
+
+// RetryAfter is the longest wait that an enforcing limit asks for: 0 if none refused, Never if one
+// will not be helped by waiting.
+func (d *Decision) RetryAfter() time.Duration {
+	var wait time.Duration
+	for i := range d.Statuses {
+		s := &d.Statuses[i]
+		if s.Allowed || s.Limit.Mode != Enforce {
+			continue
+		}
+		if s.RetryAfter == Never {
+			return Never
+		}
+		wait = max(wait, s.RetryAfter)
+	}
+	return wait
+}
+
+// Outcome is what became of a request after its decision.
+type Outcome struct {
+	HTTP     int           // the HTTP status that was sent; 0 if none was
+	Duration time.Duration // from the decision to the end of the answer
+	Upstream time.Duration // spent waiting for the upstream's header; 0 if it was not asked
+	Err      error         // why the answer is the proxy's own: the upstream failed or the client went away
+}

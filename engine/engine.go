@@ -1,0 +1,101 @@
+// Package engine is the one straight road of a request, and the place where a new configuration
+// takes the place of the old.
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/journal"
+	"github.com/weirgate/weir/policy"
+	"github.com/weirgate/weir/respond"
+)
+
+// A Snapshot is everything that a configuration decides, swapped as one. It is never changed.
+type Snapshot struct {
+	Policy  *policy.Policy
+	Store   Store
+	Respond *respond.Responder
+}
+
+// A Store counts hits and takes back what it granted.
+type Store interface {
+	weir.Store
+	weir.Releaser
+}
+
+// An Engine decides requests. It is safe for concurrent use.
+type Engine struct {
+	current   atomic.Pointer[Snapshot]
+	journal   *journal.Journal
+	now       func() time.Time
+	leases    atomic.Uint64
+	decisions sync.Pool
+}
+
+// New returns an engine that decides by s, tells j, and reads the time from now.
+func New(s *Snapshot, j *journal.Journal, now func() time.Time) *Engine {
+	e := &Engine{journal: j, now: now}
+	e.decisions.New = func() any { return new(weir.Decision) }
+	e.current.Store(s)
+	return e
+}
+
+// Current returns the snapshot in force. A front reads it once per request.
+func (e *Engine) Current() *Snapshot { return e.current.Load() }
+
+// Swap puts s in force and returns the snapshot that it displaced.
+func (e *Engine) Swap(s *Snapshot) *Snapshot { return e.current.Swap(s) }
+
+// Decide returns the answer to req under s. It must be given to Record exactly once, when the answer
+// ended, and not be used afterwards.
+func (e *Engine) Decide(ctx context.Context, s *Snapshot, req weir.Request) *weir.Decision {
+	d := e.decisions.Get().(*weir.Decision)
+	d.Request, d.At = req, e.now()
+	s.Policy.Identify(d)
+	rule := s.Policy.Match(d)
+	if rule == nil {
+		return d // decided without counting
+	}
+	rule.Hits(d)
+	e.lease(d)
+	err := s.Store.Take(ctx, d.At, d.Hits, d.Statuses)
+	rule.Decide(d, err)
+	return d
+}
+
+// Record notes what became of d under s: it charges the limits that depend on the answer's HTTP
+// status, gives back what was in flight, and tells the journal.
+func (e *Engine) Record(s *Snapshot, d *weir.Decision, o weir.Outcome) {
+	// The asker may have gone; what is owed to the store is not his to cancel.
+	ctx := context.Background()
+	if len(d.Deferred) > 0 && !d.Refused() && slices.Contains(d.OnlyStatuses, o.HTTP) {
+		_ = s.Store.Take(ctx, d.At, d.Deferred, make([]weir.Status, len(d.Deferred)))
+	}
+	if holdsLease(d) {
+		_ = s.Store.Release(ctx, d.At, d.Hits)
+	}
+	e.journal.Record(d, o)
+	d.Reset()
+	e.decisions.Put(d)
+}
+
+// lease gives every hit of d the lease under which it may be given back.
+func (e *Engine) lease(d *weir.Decision) {
+	id := e.leases.Add(1)
+	for i := range d.Hits {
+		d.Hits[i].Lease = id
+	}
+}
+
+// holdsLease reports whether the store granted d something that must be given back. Where an
+// enforcing limit refused, nothing was charged.
+func holdsLease(d *weir.Decision) bool {
+	return !d.Over() && slices.ContainsFunc(d.Hits, func(h weir.Hit) bool {
+		return h.Limit.Algorithm == weir.Concurrency
+	})
+}
