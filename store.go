@@ -67,13 +67,3 @@ type Releaser interface {
 type Resetter interface {
 	Reset(ctx context.Context, hits []Hit) error
 }
-
-// Peeking turns a store into one that counts nothing: its Take is p's Peek. It makes explain the
-// live call with another value put in.
-func Peeking(p Peeker) Store { return peeking{p} }
-
-type peeking struct{ Peeker }
-
-func (p peeking) Take(ctx context.Context, now time.Time, hits []Hit, out []Status) error {
-	return p.Peek(ctx, now, hits, out)
-}

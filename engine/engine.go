@@ -4,6 +4,8 @@ package engine
 
 import (
 	"context"
+	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,12 +22,36 @@ type Snapshot struct {
 	Policy  *policy.Policy
 	Store   Store
 	Respond *respond.Responder
+	// Upstreams are what the proxy front forwards to: one per route of the configuration, in its
+	// order, then the upstream of everything else (nil if there is none).
+	Upstreams []*Upstream
 }
 
-// A Store counts hits and takes back what it granted.
+// An Upstream is a service behind Weir, and the connections to it.
+type Upstream struct {
+	URL       *url.URL
+	Transport http.RoundTripper
+}
+
+// A Store counts hits, takes back what it granted, and answers without counting.
 type Store interface {
 	weir.Store
 	weir.Releaser
+	weir.Peeker
+}
+
+// Peeking returns s with a store that counts nothing: to decide under it is to explain.
+func (s *Snapshot) Peeking() *Snapshot {
+	peeking := *s
+	peeking.Store = peeker{s.Store}
+	return &peeking
+}
+
+// A peeker is a store whose Take is a Peek.
+type peeker struct{ Store }
+
+func (p peeker) Take(ctx context.Context, now time.Time, hits []weir.Hit, out []weir.Status) error {
+	return p.Peek(ctx, now, hits, out)
 }
 
 // An Engine decides requests. It is safe for concurrent use.

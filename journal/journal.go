@@ -1,11 +1,123 @@
 // Package journal remembers what was decided: metrics, a ring of recent decisions, the chain
 // diagnosis and the log of refusals, all from Record alone.
+//
+// It is the only package that knows Prometheus. Everything it keeps is bounded: the ring by its
+// length, the series by the configured rules, the log by a rate.
 package journal
 
-import "github.com/weirgate/weir"
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/chain"
+)
+
+// Options are what a journal is given. The zero Options are good: nothing is logged, and the ring
+// has its default length.
+type Options struct {
+	Now func() time.Time // the clock; nil is time.Now
+	Log *slog.Logger     // nil: nothing is logged
+
+	Addresses         Addresses // how the log writes client addresses
+	RefusalsPerSecond int       // most log lines about refusals; 0: none
+
+	Recent int      // how many decisions the ring keeps; 0: DefaultRecent
+	Rules  []string // names of the configured rules, the only ones that become labels
+
+	Chain chain.Config // of the chain diagnosis
+
+	Gauges     Gauges
+	Version    string // of the program
+	ConfigHash string // hex digest of the configuration in force; see Reloaded
+}
+
+// Gauges are numbers that others know, read at each scrape. A nil function means that there is no
+// such number. Each must be safe for concurrent use and cheap.
+type Gauges struct {
+	MemoryKeys       func() int    // counters held by the store in memory
+	MemoryEvictions  func() uint64 // counters forgotten for want of room, since the start
+	TarpitHeld       func() int    // askers held at this moment
+	UpstreamInFlight func() int    // requests at the upstream at this moment
+}
 
 // A Journal is safe for concurrent use.
-type Journal struct{}
+type Journal struct {
+	now       func() time.Time
+	log       *slog.Logger
+	counts    *counts
+	metrics   *metrics
+	ring      *ring
+	diagnosis *diagnosis
+	masker    *masker
+	lines     *lineLimit
+}
 
-// Record notes a decision and what became of it. It keeps nothing of d after it returned.
-func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {}
+// New returns a journal in which nothing stands yet.
+func New(o Options) *Journal {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	j := &Journal{
+		now:       o.Now,
+		log:       o.Log,
+		counts:    newCounts(o.Rules, o.ConfigHash),
+		ring:      newRing(o.Recent),
+		diagnosis: newDiagnosis(o.Chain),
+		masker:    newMasker(o.Addresses),
+		lines:     newLineLimit(o.RefusalsPerSecond),
+	}
+	j.metrics = newMetrics(j.counts, j.diagnosis, o)
+	return j
+}
+
+// Discard returns a journal for looks that nobody reads about later, such as explain's.
+func Discard() *Journal { return New(Options{Recent: 1}) }
+
+// Record notes a decision and what became of it. It keeps nothing of d after it returned, allocates
+// nothing unless it writes a log line, and waits for nobody else's request.
+func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
+	j.counts.add(d, o)
+	j.metrics.observe(d, o)
+	j.ring.add(d, o)
+	j.diagnosis.observe(d)
+	if d.Refused() {
+		j.refused(d, o)
+	}
+}
+
+// Recent returns the last n decisions, or as many as are kept, newest first.
+func (j *Journal) Recent(n int) []Entry { return j.ring.recent(n) }
+
+// Totals returns what was counted since the start.
+func (j *Journal) Totals() Totals { return j.counts.totals() }
+
+// Handler serves the metrics in the Prometheus text format.
+func (j *Journal) Handler() http.Handler { return j.metrics.handler() }
+
+// SetRules makes names the rules that are counted apart. What was counted for a rule that stays is
+// kept; the series of a rule that goes vanish.
+func (j *Journal) SetRules(names []string) { j.counts.setRules(names) }
+
+// SetLog changes how the log writes addresses, and the most lines about refusals per second.
+func (j *Journal) SetLog(a Addresses, refusalsPerSecond int) {
+	j.masker.set(a)
+	j.lines.perSecond.Store(int64(refusalsPerSecond))
+}
+
+// Reloaded notes that another configuration is in force. Its hash is a hex digest; the log and the
+// metric show the first 12 digits, which a float64 holds exactly.
+func (j *Journal) Reloaded(hash string) {
+	j.counts.reloaded(hash)
+	j.log.Info("configuration reloaded", "config_hash", short(hash))
+}
+
+// ReloadFailed notes that a new configuration was refused and the old one stays in force.
+func (j *Journal) ReloadFailed(err error) {
+	j.counts.reloadFailures.Add(1)
+	j.log.Error("configuration not reloaded, the old one stays in force", "err", err)
+}

@@ -3,9 +3,11 @@
 package policy
 
 import (
+	"net/http"
+	"slices"
+
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/clientip"
-	"github.com/weirgate/weir/config"
 )
 
 // A Policy is a compiled configuration. It is never changed, and safe for concurrent use.
@@ -13,34 +15,126 @@ type Policy struct {
 	// Disabled passes everything through untouched.
 	Disabled bool
 
-	resolver *clientip.Resolver
+	resolver        *clientip.Resolver
+	unresolved      unresolved
+	exemptAddresses ranges
+	exemptPreflight bool
+	rejectAmbiguous bool
+	paths           matching
+	rules           []*Rule // in the order of the file; the default last
+	index           index   // of rules, by position
+	routes          bool    // there are some
+	routeIndex      index
 }
 
-// Compile returns the policy that cfg describes, or every problem that keeps it from being one.
-// Problems that are warnings come with a policy.
-func Compile(cfg *config.Config) (*Policy, []config.Problem) {
-	return &Policy{}, nil
-}
+// unresolved is what happens to clients that could not be resolved.
+type unresolved uint8
+
+const (
+	limitUnresolved unresolved = iota
+	rejectUnresolved
+	allowUnresolved
+)
 
 // Identify fills d.Client from d.Request.
-func (p *Policy) Identify(d *weir.Decision) {}
+func (p *Policy) Identify(d *weir.Decision) { p.resolver.Resolve(&d.Request, &d.Client) }
 
 // Match fills d.Rule from d.Request and d.Client. When it decides by itself (an exemption, a bad or
 // ambiguous path, an unresolved client that is rejected) it fills the action, too, and returns nil.
-func (p *Policy) Match(d *weir.Decision) *Rule { return nil }
+func (p *Policy) Match(d *weir.Decision) *Rule {
+	if p.Disabled {
+		return settle(d, weir.Pass, weir.Disabled, http.StatusOK)
+	}
+	path, f := p.paths.normal(d.Request.Path)
+	if f == bad {
+		return settle(d, weir.Reject, weir.BadRequest, http.StatusBadRequest)
+	}
+	if f == ambiguous && p.rejectAmbiguous {
+		return settle(d, weir.Reject, weir.AmbiguousPath, http.StatusBadRequest)
+	}
+	r := p.rule(&d.Request, path, f)
+	d.Rule = &r.Rule
+	switch exemption := p.exempts(d, r); {
+	case d.Client.Source == weir.Unresolved && p.unresolved == rejectUnresolved:
+		return settle(d, weir.Reject, weir.ClientUnresolved, http.StatusForbidden)
+	case exemption != "":
+		return settle(d, weir.Pass, exemption, http.StatusOK)
+	}
+	return r
+}
+
+// settle fills in an answer that needs no counting.
+func settle(d *weir.Decision, a weir.Action, why weir.Reason, status int) *Rule {
+	d.Action, d.Reason, d.HTTP = a, why, status
+	return nil
+}
+
+// rule returns the rule that req falls under. Where servers may read the path differently, a rule
+// that keeps nobody out gives way to the default.
+func (p *Policy) rule(req *weir.Request, path string, f form) *Rule {
+	r := p.rules[len(p.rules)-1]
+	if id := p.index.find(p.host(&p.index, req), path, req.Method); id != none {
+		if r = p.rules[id]; f == ambiguous && !r.keepsOut {
+			return p.rules[len(p.rules)-1]
+		}
+	}
+	return r
+}
+
+// host returns req's host in normal form, or nothing if x asks for no host.
+func (p *Policy) host(x *index, req *weir.Request) string {
+	if !x.byHost() {
+		return ""
+	}
+	return foldHost(req.Host)
+}
+
+// exempts returns why d is not counted under r, or nothing.
+func (p *Policy) exempts(d *weir.Decision, r *Rule) weir.Reason {
+	switch {
+	case r.Exempt:
+		return weir.ExemptRule
+	case p.exemptPreflight && d.Request.Method == http.MethodOptions && preflight(d.Request.Header):
+		return weir.Preflight
+	case d.Client.Source == weir.Unresolved && p.unresolved == allowUnresolved:
+		return weir.ClientUnresolved
+	case len(p.exemptAddresses) > 0 && d.Client.Vouched() && p.exemptAddresses.contain(d.Client.Addr):
+		return weir.ExemptAddress
+	}
+	return ""
+}
+
+// preflight reports whether an OPTIONS request is a browser's question before another request (the
+// Fetch standard's CORS-preflight request).
+func preflight(h http.Header) bool {
+	return first(h["Origin"]) != "" && first(h["Access-Control-Request-Method"]) != ""
+}
+
+func first(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[0]
+}
 
 // Upstream returns the index, in the configuration's routes, of the route that takes d.Request, or
 // -1 for the upstream of everything else.
-func (p *Policy) Upstream(d *weir.Decision) int { return -1 }
-
-// A Rule is a compiled rule.
-type Rule struct {
-	weir.Rule
+func (p *Policy) Upstream(d *weir.Decision) int {
+	if !p.routes {
+		return none
+	}
+	path, _ := p.paths.normal(d.Request.Path)
+	return p.routeIndex.find(p.host(&p.routeIndex, &d.Request), path, d.Request.Method)
 }
 
-// Hits appends to d.Hits the counters that the request charges, and their keys to d.Keys. It leaves
-// d.Statuses of the same length.
-func (r *Rule) Hits(d *weir.Decision) {}
+// Rules returns the rules in the order of the file, the default last.
+func (p *Policy) Rules() []*Rule { return slices.Clone(p.rules) }
 
-// Decide fills in what follows from d.Statuses, or from the store's failure to answer.
-func (r *Rule) Decide(d *weir.Decision, err error) {}
+// Names returns the names of all rules, the default's last. There are no others in any decision.
+func (p *Policy) Names() []string {
+	names := make([]string, len(p.rules))
+	for i, r := range p.rules {
+		names[i] = r.Name
+	}
+	return names
+}

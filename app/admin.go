@@ -1,0 +1,80 @@
+package app
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/journal"
+)
+
+// An adminServer answers for metrics and health.
+type adminServer struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+func openAdmin(c *config.Config, j *journal.Journal) (*adminServer, error) {
+	l, err := net.Listen("tcp", c.Admin)
+	if err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
+	}
+	ok := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", ok)
+	mux.HandleFunc("GET /readyz", ok)
+	mux.Handle("GET /metrics", bearer(j.Handler(), c.AdminToken, c.AdminReadToken))
+	return &adminServer{l, &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}}, nil
+}
+
+func (s *adminServer) serve() error {
+	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin: %w", err)
+	}
+	return nil
+}
+
+// close ends the server, and what it is answering.
+func (s *adminServer) close() {
+	s.server.Close()
+	s.listener.Close()
+}
+
+// bearer lets only those through who bear one of the tokens, in constant time. Without any token,
+// which the configuration allows on loopback only, everybody may.
+func bearer(next http.Handler, tokens ...string) http.Handler {
+	var sums [][sha256.Size]byte
+	for _, token := range tokens {
+		if token != "" {
+			sums = append(sums, sha256.Sum256([]byte(token)))
+		}
+	}
+	if len(sums) == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		got, known := sha256.Sum256([]byte(token)), 0
+		for _, sum := range sums {
+			known |= subtle.ConstantTimeCompare(got[:], sum[:])
+		}
+		if known == 0 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "a bearer token is required: admin_token or admin_read_token of the configuration", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

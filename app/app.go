@@ -1,0 +1,194 @@
+// Package app puts the house together: it opens what a configuration names, serves until it is told
+// to stop, and puts a changed configuration in the place of the old. It is the only package that
+// sees all others.
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/front/proxy"
+	"github.com/weirgate/weir/journal"
+	"github.com/weirgate/weir/respond"
+	"github.com/weirgate/weir/store/memory"
+)
+
+// Options are what the command line says.
+type Options struct {
+	Config string   // path of the configuration file; empty for the defaults
+	Env    []string // the environment, as in os.Environ
+
+	// These stand in place of the configuration's words, if they are given.
+	Upstream, Listen, Admin string
+
+	Log io.Writer // where log lines go
+}
+
+// An App is a running Weir. Whoever starts one runs it.
+type App struct {
+	options Options
+	level   slog.LevelVar
+	log     *slog.Logger
+	journal *journal.Journal
+	store   *memory.Store
+	engine  *engine.Engine
+	proxy   *proxy.Proxy // nil if there is none
+	front   net.Listener // of the proxy
+	admin   *adminServer // nil if there is none
+
+	reloading sync.Mutex
+	config    *config.Config // in force
+}
+
+// Start opens everything that the configuration names. Nothing is left open if one thing fails. A
+// configuration that cannot be used is a ConfigError.
+func Start(o Options) (*App, error) {
+	loaded, err := Load(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := loaded.Err(); err != nil {
+		return nil, err
+	}
+	if err := loaded.serves(); err != nil {
+		return nil, err
+	}
+	a := &App{options: o, config: loaded.Config}
+	a.level.Set(logLevel(loaded.Config.Log.Level))
+	a.log = newLogger(o.Log, &a.level, loaded.Config.Log)
+	for _, p := range loaded.Problems {
+		a.log.Warn("configuration", "problem", p.String())
+	}
+	if err := a.open(loaded); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// open opens what the configuration names; close closes it.
+func (a *App) open(l *Loaded) error {
+	a.store = memory.New(memory.Options{MaxKeys: l.Config.Store.Memory.MaxKeys})
+	options, err := a.journalOptions(l)
+	if err != nil {
+		return err
+	}
+	a.journal = journal.New(options)
+	s, err := a.snapshot(l, nil)
+	if err != nil {
+		return err
+	}
+	a.engine = engine.New(s, a.journal, time.Now)
+	if l.Config.Listen != "" {
+		if a.front, err = proxy.Listen(l.Config.Listen); err != nil {
+			return err
+		}
+		if a.proxy, err = proxy.New(a.engine, proxyOptions(l.Config, a.log)); err != nil {
+			return err
+		}
+	}
+	if l.Config.Admin != "" {
+		if a.admin, err = openAdmin(l.Config, a.journal); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close closes what open opened. It may be called when open failed half-way.
+func (a *App) close() {
+	if a.front != nil {
+		a.front.Close()
+	}
+	if a.admin != nil {
+		a.admin.close()
+	}
+	if a.store != nil {
+		a.store.Close()
+	}
+}
+
+// snapshot returns what a loaded configuration puts in force. It shares with prev, which may be nil,
+// the counts, and the connections to upstreams that stay.
+func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, error) {
+	var before []*engine.Upstream
+	if prev != nil {
+		before = prev.Upstreams
+	}
+	upstreams, err := proxy.NewUpstreams(upstreamOptions(l), before)
+	if err != nil {
+		return nil, err
+	}
+	return &engine.Snapshot{
+		Policy:    l.Policy,
+		Store:     a.store,
+		Respond:   respond.New(respondOptions(l.Config)),
+		Upstreams: upstreams,
+	}, nil
+}
+
+// Run serves until ctx is done, then lets the requests in flight end, within the configured time. It
+// closes what Start opened.
+func (a *App) Run(ctx context.Context) error {
+	defer a.close()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var tasks sync.WaitGroup
+	task := func(do func() error) {
+		tasks.Go(func() {
+			if err := do(); err != nil {
+				stop(err)
+			}
+		})
+	}
+	if a.proxy != nil {
+		task(func() error { return a.proxy.Serve(a.front) })
+		task(func() error { a.checkUpstreams(ctx); return nil })
+	}
+	if a.admin != nil {
+		task(a.admin.serve)
+	}
+	task(func() error { a.journal.Run(ctx); return nil })
+	task(func() error { a.follow(ctx); return nil })
+	a.announce()
+	<-ctx.Done()
+	a.drain()
+	tasks.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// announce says in one line what is served where.
+func (a *App) announce() {
+	where := []any{"config", cmp.Or(a.options.Config, "defaults")}
+	if a.front != nil {
+		where = append(where, "listen", a.front.Addr().String(), "upstream", a.config.Upstream)
+	}
+	if a.admin != nil {
+		where = append(where, "admin", a.admin.listener.Addr().String())
+	}
+	a.log.Info("weir is running", where...)
+}
+
+// drain stops accepting and waits for what is under way.
+func (a *App) drain() {
+	a.log.Info("draining", "at most", time.Duration(a.config.Server.Drain).String())
+	if a.proxy != nil {
+		if err := a.proxy.Drain(context.Background()); err != nil {
+			a.log.Warn(err.Error())
+		}
+	}
+	if a.admin != nil {
+		a.admin.close()
+	}
+}

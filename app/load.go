@@ -1,0 +1,126 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/journal"
+	"github.com/weirgate/weir/policy"
+	"github.com/weirgate/weir/store/memory"
+)
+
+// A Loaded is a configuration that was read, what it compiles to, and what is wrong with it.
+type Loaded struct {
+	Name     string // of the file, or what stands for it
+	Config   *config.Config
+	Policy   *policy.Policy // nil if there is an error among the problems
+	Problems []config.Problem
+}
+
+// Err returns the errors among the problems as one error, or nil.
+func (l *Loaded) Err() error {
+	if !config.HasErrors(l.Problems) {
+		return nil
+	}
+	return &ConfigError{Problems: l.Problems}
+}
+
+// serves returns an error if there is nothing that the configuration could serve.
+func (l *Loaded) serves() error {
+	switch c := l.Config; {
+	case c.Listen == "":
+		return &ConfigError{Problems: []config.Problem{c.Problem("listen", "no front is configured",
+			"give listen and upstream (or --upstream URL alone), as in listen: \":8080\"")}}
+	case c.Upstream == "" && len(c.Routes) == 0:
+		return &ConfigError{Problems: []config.Problem{c.Problem("upstream", "there is nothing to forward requests to",
+			"give the URL of your service, as in upstream: \"http://127.0.0.1:3000\"")}}
+	}
+	return nil
+}
+
+// A ConfigError is a configuration that cannot be used, with every reason.
+type ConfigError struct {
+	Problems []config.Problem
+	Silent   bool // the problems were shown already
+}
+
+func (e *ConfigError) Error() string {
+	if e.Silent {
+		return ""
+	}
+	lines := make([]string, 0, len(e.Problems))
+	for _, p := range e.Problems {
+		if !p.Warning {
+			lines = append(lines, p.String())
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Load reads and compiles the configuration that o names. An unreadable file is an error; what is
+// wrong inside it are problems of the result.
+func Load(o Options) (*Loaded, error) {
+	l := &Loaded{Name: cmp.Or(o.Config, "defaults")}
+	var err error
+	if l.Config, l.Problems, err = o.read(); err != nil {
+		return nil, err
+	}
+	if config.HasErrors(l.Problems) {
+		return l, nil
+	}
+	p, problems := policy.Compile(l.Config)
+	l.Policy, l.Problems = p, append(l.Problems, problems...)
+	return l, nil
+}
+
+func (o Options) read() (*config.Config, []config.Problem, error) {
+	env, flags := o.environment()
+	var c *config.Config
+	var problems []config.Problem
+	var err error
+	if o.Config == "" {
+		c, problems = config.Parse("defaults", nil, env)
+	} else {
+		c, problems, err = config.Load(o.Config, env)
+	}
+	for i, p := range problems {
+		if flag, ok := flags[p.Field]; ok {
+			problems[i].File, problems[i].Field = "command line", flag
+		}
+	}
+	return c, problems, err
+}
+
+// environment returns the environment in which the command line's words override the rest, and the
+// flags that stand for its variables. A service given on the command line, without a file to say
+// where, is served on loopback.
+func (o Options) environment() (env []string, flags map[string]string) {
+	env, flags = slices.Clone(o.Env), map[string]string{}
+	override := func(variable, flag, value string) {
+		if value != "" {
+			env, flags[variable] = append(env, variable+"="+value), flag
+		}
+	}
+	if o.Config == "" && o.Upstream != "" {
+		override("WEIR_LISTEN", "--listen", cmp.Or(o.Listen, "127.0.0.1:8080"))
+	} else {
+		override("WEIR_LISTEN", "--listen", o.Listen)
+	}
+	override("WEIR_UPSTREAM", "--upstream", o.Upstream)
+	override("WEIR_ADMIN", "--admin", o.Admin)
+	return env, flags
+}
+
+// Explain decides req at now by the loaded configuration over an empty store, and counts nothing.
+func (l *Loaded) Explain(ctx context.Context, req weir.Request, now time.Time) *weir.Decision {
+	store := memory.New(memory.Options{MaxKeys: 1})
+	defer store.Close()
+	s := (&engine.Snapshot{Policy: l.Policy, Store: store}).Peeking()
+	return engine.New(s, journal.Discard(), func() time.Time { return now }).Decide(ctx, s, req)
+}

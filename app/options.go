@@ -1,0 +1,122 @@
+package app
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/front/proxy"
+	"github.com/weirgate/weir/journal"
+	"github.com/weirgate/weir/respond"
+)
+
+// newLogger returns what the configuration says logs look like.
+func newLogger(w io.Writer, level *slog.LevelVar, c config.Log) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
+	if c.Format == "text" {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+// logLevel returns the level of that name; the configuration allows no other.
+func logLevel(name string) slog.Level {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(name))
+	return l
+}
+
+func respondOptions(c *config.Config) respond.Options {
+	return respond.Options{
+		Headers:         c.Headers,
+		LegacyReset:     c.LegacyReset,
+		ProblemTypeBase: c.ProblemTypeBase,
+		HTML:            c.HTML,
+		AllowOrigin:     c.CORS.AllowOrigin,
+	}
+}
+
+func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
+	sum, err := hash(l.Config)
+	return journal.Options{
+		Log:               a.log,
+		Addresses:         journal.Addresses(l.Config.Log.Addresses),
+		RefusalsPerSecond: l.Config.Log.RefusalsPerSecond,
+		Rules:             l.Policy.Names(),
+		ConfigHash:        sum,
+		Gauges: journal.Gauges{
+			MemoryKeys:       a.store.Keys,
+			MemoryEvictions:  a.store.Evictions,
+			TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
+			UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
+		},
+	}, err
+}
+
+// ofProxy returns a number of the proxy, or 0 without one.
+func (a *App) ofProxy(number func(*proxy.Proxy) int) int {
+	if a.proxy == nil {
+		return 0
+	}
+	return number(a.proxy)
+}
+
+func proxyOptions(c *config.Config, log *slog.Logger) proxy.Options {
+	o := proxy.Options{
+		Cert:          c.TLS.Cert,
+		Key:           c.TLS.Key,
+		HeaderTimeout: time.Duration(c.Server.HeaderTimeout),
+		IdleTimeout:   time.Duration(c.Server.IdleTimeout),
+		MaxHeader:     int(c.Server.MaxHeader),
+		Drain:         time.Duration(c.Server.Drain),
+		Logger:        log,
+	}
+	for _, cidr := range c.ProxyProtocol.From {
+		o.ProxyProtocol = append(o.ProxyProtocol, prefix(cidr))
+	}
+	return o
+}
+
+// prefix reads a network, or an address as the network of itself. The configuration was checked.
+func prefix(cidr string) netip.Prefix {
+	if p, err := netip.ParsePrefix(cidr); err == nil {
+		return p.Masked()
+	}
+	addr, _ := netip.ParseAddr(cidr)
+	return netip.PrefixFrom(addr, addr.BitLen())
+}
+
+func upstreamOptions(l *Loaded) proxy.UpstreamOptions {
+	c := l.Config
+	o := proxy.UpstreamOptions{
+		Default:        c.Upstream,
+		Connect:        time.Duration(c.UpstreamTimeouts.Connect),
+		ResponseHeader: time.Duration(c.UpstreamTimeouts.ResponseHeader),
+		Idle:           time.Duration(c.UpstreamTimeouts.Idle),
+		Identity:       l.Policy.Resolver().IdentityHeaders(),
+	}
+	if c.Client.Forward == "append" {
+		o.Forward = proxy.Append
+	}
+	for _, r := range c.Routes {
+		o.Routes = append(o.Routes, r.Upstream)
+	}
+	for _, r := range l.Policy.Rules() {
+		if r.Action == weir.Tag {
+			o.Tags = append(o.Tags, r.TagHeader)
+		}
+	}
+	return o
+}
+
+// hash identifies a configuration in force, whatever its spelling.
+func hash(c *config.Config) (string, error) {
+	text, err := c.Blanked()
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
+}

@@ -1,0 +1,269 @@
+package clientip
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strings"
+)
+
+// The parsers here are those of net/netip narrowed to what a proxy writes. They exist because an
+// asker must not be able to make a refused address cost an allocation.
+
+// A portForm says what may follow an address as its port.
+type portForm uint8
+
+const (
+	noPort   portForm = iota
+	anyPort           // 1 to 5 digits; no port is ever used, so none is out of range
+	nodePort          // digits or an obfuscated port, which begins with an underscore (RFC 7239 6.2)
+)
+
+// maxZone is the longest zone that is passed over, in bytes. Linux names interfaces with up to 15.
+const maxZone = 16
+
+// parseEntry reads an entry of X-Forwarded-For: IPv4, IPv4:port, IPv6, [IPv6] or [IPv6]:port, with
+// white space around it. The address is canonical: unmapped and without its zone.
+func parseEntry(s string) (netip.Addr, bool) { return parseNode(trimOWS(s), anyPort) }
+
+// parseNode reads an address with or without a port of the given form.
+func parseNode(s string, port portForm) (netip.Addr, bool) {
+	if s == "" || len(s) > maxEntry {
+		return netip.Addr{}, false
+	}
+	if s[0] == '[' {
+		return parseBracketed(s, port)
+	}
+	colon := strings.IndexByte(s, ':')
+	if colon < 0 {
+		return parse4(s)
+	}
+	after := s[colon+1:]
+	if strings.IndexByte(after, ':') >= 0 {
+		return parse6(s)
+	}
+	if !port.fits(after) {
+		return netip.Addr{}, false
+	}
+	return parse4(s[:colon])
+}
+
+// parseBracketed reads [IPv6] or [IPv6]:port.
+func parseBracketed(s string, port portForm) (netip.Addr, bool) {
+	end := strings.IndexByte(s, ']')
+	if end < 0 {
+		return netip.Addr{}, false
+	}
+	if after := s[end+1:]; after != "" && (after[0] != ':' || !port.fits(after[1:])) {
+		return netip.Addr{}, false
+	}
+	return parse6(s[1:end])
+}
+
+// parseValue reads the value of a header that holds one address. With lastColon it ends in a colon
+// and a port, and an IPv6 address before them has no brackets.
+func parseValue(s string, lastColon bool) (netip.Addr, bool) {
+	if len(s) > maxEntry {
+		return netip.Addr{}, false
+	}
+	if !lastColon {
+		return parseEntry(s)
+	}
+	s = trimOWS(s)
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 0 || !anyPort.fits(s[colon+1:]) {
+		return netip.Addr{}, false
+	}
+	return parseNode(s[:colon], noPort)
+}
+
+// fits reports whether s is a port of the form.
+func (f portForm) fits(s string) bool {
+	if f == nodePort && len(s) > 1 && s[0] == '_' {
+		return isObfuscated(s)
+	}
+	if f == noPort || len(s) == 0 || len(s) > 5 {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// isObfuscated reports whether s holds the characters of an obfuscated port alone.
+func isObfuscated(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && s[i] != '.' && s[i] != '_' && s[i] != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// parse4 reads four decimal numbers without leading zeros. 0.0.0.0 is nobody's address.
+func parse4(s string) (netip.Addr, bool) {
+	v, ok := dotted(s)
+	if !ok || v == 0 {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}), true
+}
+
+// dotted reads four decimal numbers without leading zeros.
+func dotted(s string) (uint32, bool) {
+	var all, part uint32
+	dots, digits := 0, 0
+	for i := range len(s) {
+		if c := s[i] - '0'; c <= 9 {
+			if digits > 0 && part == 0 {
+				return 0, false
+			}
+			if part = part*10 + uint32(c); part > 255 {
+				return 0, false
+			}
+			digits++
+			continue
+		}
+		if s[i] != '.' || digits == 0 || dots == 3 {
+			return 0, false
+		}
+		all, part, digits, dots = all<<8|part, 0, 0, dots+1
+	}
+	return all<<8 | part, dots == 3 && digits > 0
+}
+
+// parse6 reads an IPv6 address, with or without a zone (RFC 4291 2.2, RFC 4007 11). :: is nobody's
+// address, and an IPv4 address in IPv6 form has no zone.
+func parse6(s string) (netip.Addr, bool) {
+	zoned := false
+	if i := strings.IndexByte(s, '%'); i >= 0 {
+		if !isZone(s[i+1:]) {
+			return netip.Addr{}, false
+		}
+		s, zoned = s[:i], true
+	}
+	b, ok := parseGroups(s)
+	if !ok {
+		return netip.Addr{}, false
+	}
+	a := netip.AddrFrom16(b)
+	if a.IsUnspecified() || zoned && a.Is4In6() {
+		return netip.Addr{}, false
+	}
+	a = a.Unmap()
+	return a, !a.IsUnspecified()
+}
+
+// isZone reports whether s can name an interface: letters, digits and -._~ (RFC 6874 2).
+func isZone(s string) bool {
+	if s == "" || len(s) > maxZone {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && strings.IndexByte("-._~", s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// parseGroups reads up to eight groups of hexadecimal digits, one run of zeros left out, the last
+// two perhaps in dotted form.
+func parseGroups(s string) (b [16]byte, ok bool) {
+	at, gap, start := 0, -1, 0
+	if strings.HasPrefix(s, "::") {
+		gap, start = 0, 2
+	}
+	for start < len(s) {
+		value, end, ok := group(s, start)
+		if !ok || at > 14 {
+			return b, false
+		}
+		if end < len(s) && s[end] == '.' {
+			v, ok := dotted(s[start:])
+			if !ok || at > 12 {
+				return b, false
+			}
+			binary.BigEndian.PutUint32(b[at:], v)
+			return spread(b, at+4, gap)
+		}
+		b[at], b[at+1] = byte(value>>8), byte(value)
+		at, start = at+2, end
+		if start == len(s) {
+			break
+		}
+		if start, ok = colon(s, start); !ok || start < 0 && gap >= 0 {
+			return b, false
+		}
+		if start < 0 {
+			gap, start = at, -start
+		}
+	}
+	return spread(b, at, gap)
+}
+
+// group reads 1 to 4 hexadecimal digits at start and returns where they end.
+func group(s string, start int) (value uint16, end int, ok bool) {
+	for end = start; end < len(s); end++ {
+		digit := hexDigit(s[end])
+		if digit > 15 {
+			break
+		}
+		if end-start == 4 {
+			return 0, end, false
+		}
+		value = value<<4 | uint16(digit)
+	}
+	return value, end, end > start
+}
+
+// colon reads what stands after a group: a colon before another group, whose place it returns, or
+// two, which stand for a run of zeros; then the place is negative.
+func colon(s string, at int) (next int, ok bool) {
+	switch {
+	case s[at] != ':' || at+1 == len(s):
+		return 0, false
+	case s[at+1] == ':':
+		return -(at + 2), true
+	}
+	return at + 1, true
+}
+
+// hexDigit returns the digit's value, or more than 15.
+func hexDigit(c byte) byte {
+	if d := c - '0'; d <= 9 {
+		return d
+	}
+	if d := (c | 0x20) - 'a'; d <= 5 {
+		return d + 10
+	}
+	return 16
+}
+
+// spread moves what was read after the gap to the end. A gap stands for at least one group.
+func spread(b [16]byte, end, gap int) ([16]byte, bool) {
+	if gap < 0 || end == 16 {
+		return b, gap < 0 && end == 16
+	}
+	moved := end - gap
+	for i := range moved {
+		b[15-i] = b[end-1-i]
+	}
+	clear(b[gap : 16-moved])
+	return b, true
+}
+
+// trimOWS cuts spaces and tabs from both ends (RFC 9110 5.6.3).
+func trimOWS(s string) string {
+	for s != "" && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}

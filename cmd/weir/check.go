@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgate/weir/app"
+	"github.com/weirgate/weir/config"
+)
+
+func checkCommand() *cobra.Command {
+	var path string
+	var strict, asJSON, schema, print bool
+	cmd := &cobra.Command{
+		Use:   "check [-c weir.yaml]",
+		Short: "Validate a configuration",
+		Long: "Validate a configuration: every problem at once, each with its place and its cure.\n" +
+			"Exits 2 on an error, 0 with warnings (with --strict: 2).",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			if schema {
+				_, err := out.Write(config.Schema())
+				return err
+			}
+			loaded, err := app.Load(app.Options{Config: orDefault(path), Env: os.Environ()})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = writeProblems(out, loaded.Problems)
+			} else {
+				err = describe(out, cmd.ErrOrStderr(), loaded, print)
+			}
+			if err == nil && (config.HasErrors(loaded.Problems) || strict && len(loaded.Problems) > 0) {
+				err = &app.ConfigError{Silent: true, Problems: loaded.Problems}
+			}
+			return err
+		},
+	}
+	configFlag(cmd, &path)
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit 2 with warnings, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems as JSON")
+	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of the configuration, for editors")
+	cmd.Flags().BoolVar(&print, "print", false, "print the configuration in force, with every default and no secret")
+	return cmd
+}
+
+// describe prints the problems, and what a sound configuration amounts to.
+func describe(out, errs io.Writer, l *app.Loaded, print bool) error {
+	for _, p := range l.Problems {
+		fmt.Fprintln(errs, p)
+	}
+	if config.HasErrors(l.Problems) {
+		return nil
+	}
+	if print {
+		text, err := l.Config.Blanked()
+		out.Write(text)
+		return err
+	}
+	fmt.Fprintf(out, "%s is valid: %s, %s\nclient: %s\n", l.Name, plural(len(l.Config.Rules), "rule"),
+		plural(len(l.Problems), "warning"), l.Policy.Resolver().Picture())
+	for _, trap := range l.Policy.Resolver().Traps() {
+		fmt.Fprintln(out, "mind:", trap)
+	}
+	return nil
+}
+
+func plural(n int, noun string) string {
+	switch n {
+	case 0:
+		return "no " + noun + "s"
+	case 1:
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// writeProblems prints the problems as one JSON array.
+func writeProblems(w io.Writer, problems []config.Problem) error {
+	if problems == nil {
+		problems = []config.Problem{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(problems)
+}

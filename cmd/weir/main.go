@@ -1,0 +1,98 @@
+// Command weir is a rate limiter and request shield in front of HTTP services.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgate/weir/app"
+)
+
+// Exit codes, as the contract with scripts has them.
+const (
+	exitFailed = 1 // it failed at run time
+	exitUsage  = 2 // wrong usage or configuration
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run executes the command line and returns the exit code.
+func run(ctx context.Context, args []string) int {
+	root := rootCommand()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(os.Stderr, "weir: "+text)
+	}
+	var failed failure
+	var config *app.ConfigError
+	switch {
+	case errors.As(err, &config):
+		return exitUsage
+	case errors.As(err, &failed):
+		return exitFailed
+	}
+	return exitUsage // cobra's own complaints are about usage
+}
+
+// A failure is an error at run time, in distinction from wrong usage.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// atRunTime marks the errors of a command that are not about usage.
+func atRunTime(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := do(cmd, args); err != nil {
+			return failure{err}
+		}
+		return nil
+	}
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "weir",
+		Short:         "A rate limiter and request shield for HTTP services",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), versionCommand())
+	return root
+}
+
+// defaultConfig is read when no configuration is named and it is there.
+const defaultConfig = "weir.yaml"
+
+// configFlag adds the flag that names the configuration file.
+func configFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVarP(path, "config", "c", "", "configuration file (default weir.yaml, if it is there)")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // fails only for a flag that does not exist
+}
+
+// orDefault returns path, or the default configuration's path if it is there.
+func orDefault(path string) string {
+	if path != "" {
+		return path
+	}
+	if _, err := os.Stat(defaultConfig); err == nil {
+		return defaultConfig
+	}
+	return ""
+}

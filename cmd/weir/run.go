@@ -1,0 +1,36 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgate/weir/app"
+)
+
+func runCommand() *cobra.Command {
+	o := app.Options{Env: os.Environ()}
+	cmd := &cobra.Command{
+		Use:   "run [-c weir.yaml] [--upstream URL] [--listen ADDR] [--admin ADDR]",
+		Short: "Run every front that the configuration names",
+		Long: "Run every front that the configuration names. With --upstream alone, and no file, that\n" +
+			"service is put behind 127.0.0.1:8080 with the default policy: 300 requests per minute and\n" +
+			"client address.\n\n" +
+			"SIGHUP or a changed file reloads; a broken file changes nothing. SIGTERM drains and stops.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Config = orDefault(o.Config)
+			o.Log = cmd.ErrOrStderr()
+			a, err := app.Start(o)
+			if err != nil {
+				return err
+			}
+			return atRunTime(func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context()) })(cmd, nil)
+		},
+	}
+	configFlag(cmd, &o.Config)
+	cmd.Flags().StringVar(&o.Upstream, "upstream", "", "URL of the service to put behind Weir")
+	cmd.Flags().StringVar(&o.Listen, "listen", "", "address of the reverse-proxy front")
+	cmd.Flags().StringVar(&o.Admin, "admin", "", "address of metrics and health")
+	return cmd
+}

@@ -1,0 +1,226 @@
+package config
+
+// Store says where counts live.
+type Store struct {
+	// Redis or a compatible server. Omit for memory.
+	Redis Redis `yaml:"redis"`
+	// The store in memory.
+	Memory Memory `yaml:"memory"`
+	// What follows when the store does not answer.
+	OnFailure string `yaml:"on_failure" enum:"local,allow,deny"`
+	// How many replicas run; the local fallback grants limit/replicas each.
+	Replicas int `yaml:"replicas"`
+	// When the store is left alone for a while.
+	Breaker Breaker `yaml:"breaker"`
+}
+
+// Redis says how a Redis server is reached.
+type Redis struct {
+	// redis:// or rediss:// URL; several, separated by commas, for Sentinel and Cluster.
+	URL string `yaml:"url" secret:"true"`
+	// How long an answer is waited for.
+	Timeout Duration `yaml:"timeout"`
+	// Prefix of every key.
+	Prefix string `yaml:"prefix"`
+	// ACL user.
+	Username string `yaml:"username"`
+	// Password.
+	Password string `yaml:"password" secret:"true"`
+	// TLS settings of the connection.
+	TLS RedisTLS `yaml:"tls"`
+	// Name of the master, for Sentinel.
+	SentinelMaster string `yaml:"sentinel_master"`
+}
+
+// RedisTLS are the TLS settings of the connection to Redis.
+type RedisTLS struct {
+	// File of the certificate authority, PEM.
+	CA string `yaml:"ca"`
+	// File of the client certificate, PEM.
+	Cert string `yaml:"cert"`
+	// File of the client certificate's key, PEM.
+	Key string `yaml:"key"`
+	// Name to verify. Default: the host of the URL.
+	ServerName string `yaml:"server_name"`
+}
+
+// Memory bounds the store in memory.
+type Memory struct {
+	// Most counters kept. Beyond, expired ones are forgotten first, then those with most left.
+	MaxKeys int `yaml:"max_keys"`
+}
+
+// Breaker says when the store is left alone for a while.
+type Breaker struct {
+	// Failures in a row that open it.
+	Failures int `yaml:"failures"`
+	// How often the store is tried while it is open.
+	ProbeEvery Duration `yaml:"probe_every"`
+}
+
+// WAF is the web application firewall.
+type WAF struct {
+	// Whether requests are inspected.
+	Enabled bool `yaml:"enabled"`
+	// Whether a finding blocks the request or is reported only.
+	Mode string `yaml:"mode" enum:"off,detect,block"`
+	// Set of rules.
+	Ruleset string `yaml:"ruleset" enum:"fast,crs"`
+	// Paranoia level of crs.
+	Paranoia int `yaml:"paranoia"`
+	// Anomaly score at which crs blocks.
+	AnomalyThreshold int `yaml:"anomaly_threshold"`
+	// Rule files of crs to load besides the common ones.
+	Languages []string `yaml:"languages"`
+	// Findings to pass over.
+	Exclude []Exclude `yaml:"exclude"`
+	// Largest body.
+	MaxBody Size `yaml:"max_body"`
+	// Largest body after inflating.
+	MaxInflated Size `yaml:"max_inflated"`
+	// Deepest nesting of a body.
+	MaxDepth int `yaml:"max_depth"`
+	// Most values in a body.
+	MaxValues int `yaml:"max_values"`
+	// Most text handed to the rules.
+	InspectBytes Size `yaml:"inspect_bytes"`
+	// For the whole body; 408 afterwards.
+	BodyTimeout Duration `yaml:"body_timeout"`
+	// Slowest body; 408 below.
+	MinRate ByteRate `yaml:"min_rate"`
+	// How long a request waits for an inspection slot.
+	MaxWait Duration `yaml:"max_wait"`
+	// What follows when no slot is free in time.
+	OnSaturation string `yaml:"on_saturation" enum:"reject,pass"`
+	// What is masked in reports: names of patterns, or regex:PATTERN.
+	Mask []string `yaml:"mask"`
+	// How many blocked requests are kept.
+	Keep int `yaml:"keep"`
+}
+
+// RuleWAF are the firewall's settings that a rule may change.
+type RuleWAF struct {
+	// Whether a finding blocks the request or is reported only.
+	Mode string `yaml:"mode" enum:"off,detect,block"`
+	// Set of rules.
+	Ruleset string `yaml:"ruleset" enum:"fast,crs"`
+}
+
+// Exclude passes over a finding.
+type Exclude struct {
+	// Id of the rule.
+	Rule string `yaml:"rule"`
+	// Path as in rules.
+	Path string `yaml:"path"`
+	// Name of the parameter.
+	Parameter string `yaml:"parameter"`
+	// Why, for the operator.
+	Reason string `yaml:"reason"`
+	// Date after which the exclusion ends, YYYY-MM-DD.
+	Until string `yaml:"until"`
+}
+
+// Keys says where API keys are read.
+type Keys struct {
+	// Header that bears the key.
+	Header string `yaml:"header"`
+	// Whether Authorization: Bearer bears the key.
+	Bearer bool `yaml:"bearer"`
+	// Query parameter that bears the key. Empty: none.
+	Query string `yaml:"query"`
+	// Whether every request needs a key.
+	Required bool `yaml:"required"`
+	// Whether the upstream gets the secret.
+	ForwardSecret bool `yaml:"forward_secret"`
+	// PostgreSQL for the keys of several replicas. Empty: the embedded database.
+	PostgresURL string `yaml:"postgres_url" secret:"true"`
+	// How long known keys are good while the backend is down.
+	Grace Duration `yaml:"grace"`
+}
+
+// JWT says which JSON Web Tokens are an identity.
+type JWT struct {
+	// URL of the key set.
+	JWKSURL string `yaml:"jwks_url"`
+	// File of the key set.
+	JWKSFile string `yaml:"jwks_file"`
+	// Required iss.
+	Issuer string `yaml:"issuer"`
+	// Required aud.
+	Audience string `yaml:"audience"`
+	// Claim that is the key.
+	Claim string `yaml:"claim"`
+	// Claim that is the plan. Empty: none.
+	PlanClaim string `yaml:"plan_claim"`
+}
+
+// A Plan is what an API key may use.
+type Plan struct {
+	// Limits that replace or add to those of the rule they name.
+	Limits []PlanLimit `yaml:"limits"`
+	// Calendar quotas, such as 1000/day.
+	Quota []Rate `yaml:"quota"`
+	// Time zone of the quotas.
+	Timezone string `yaml:"timezone" default:"UTC"`
+}
+
+// A PlanLimit is a limit of a plan, for the rule that it names.
+type PlanLimit struct {
+	// Name of the rule. Empty: every rule.
+	Rule  string `yaml:"rule"`
+	Limit `yaml:",inline"`
+}
+
+// A Penalty bans who offends too often.
+type Penalty struct {
+	// How many of what in how long: 20 denials in 1m.
+	After string `yaml:"after"`
+	// For how long; several, separated by commas, escalate.
+	Ban string `yaml:"ban"`
+	// Who is banned.
+	Per string `yaml:"per" enum:"ip,client,key" default:"ip"`
+	// HTTP statuses of the upstream that offend.
+	Statuses []int `yaml:"statuses"`
+}
+
+// A Front is where a front listens.
+type Front struct {
+	// Address. Empty: no such front.
+	Listen string `yaml:"listen"`
+}
+
+// RLS is the Envoy rate limit service.
+type RLS struct {
+	// Address. Empty: no such front.
+	Listen string `yaml:"listen"`
+	// Directory or file in the format of envoyproxy/ratelimit.
+	Config string `yaml:"config"`
+	// Whether to count and store as envoyproxy/ratelimit does.
+	Compat bool `yaml:"compat"`
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	// Form of a line.
+	Format string `yaml:"format" enum:"json,text"`
+	// Least level.
+	Level string `yaml:"level" enum:"debug,info,warn,error"`
+	// How client addresses are written.
+	Addresses string `yaml:"addresses" enum:"full,masked,hashed"`
+	// Most lines about refusals; the rest is counted.
+	RefusalsPerSecond int `yaml:"refusals_per_second"`
+}
+
+// Metrics says what is measured beyond the default.
+type Metrics struct {
+	// How many top clients are exported, by rank.
+	TopClients int `yaml:"top_clients"`
+}
+
+// Tracing says where traces go.
+type Tracing struct {
+	// OTLP endpoint. Empty: none.
+	OTLPEndpoint string `yaml:"otlp_endpoint"`
+	// Share of requests that are traced, from 0 to 1.
+	Sample float64 `yaml:"sample"`
+}

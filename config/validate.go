@@ -1,0 +1,242 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A checker gathers what is wrong with values that could be read.
+type checker struct {
+	*Config
+	bad      map[string]bool // fields that have a problem already
+	problems []Problem
+}
+
+// wrong notes an error, unless field has a problem already: one is enough to mend.
+func (k *checker) wrong(field, what, cure string) {
+	p := k.Problem(field, what, cure)
+	if !k.broken(field) && len(k.problems) < maxProblems {
+		k.bad[field] = true
+		k.problems = append(k.problems, p)
+	}
+}
+
+// broken reports whether field could not be read, or is known to be wrong.
+func (k *checker) broken(field string) bool {
+	variable := Variable(field)
+	return k.bad[field] || k.bad[field+"_file"] || k.bad[variable] || k.bad[variable+"_FILE"]
+}
+
+// missing reports whether field, whose value is empty, is so by the file's will.
+func (k *checker) missing(field, value string) bool { return value == "" && !k.broken(field) }
+
+// doubt notes a warning.
+func (k *checker) doubt(field, what, cure string) {
+	if !k.broken(field) && len(k.problems) < maxProblems {
+		k.problems = append(k.problems, k.Warn(field, what, cure))
+	}
+}
+
+// want notes value as an error if there is something to write in its place. An empty value is what
+// the field's absence means.
+func (k *checker) want(field, value, want string) {
+	if value != "" && want != "" {
+		k.wrong(field, shown(value), want)
+	}
+}
+
+// between notes n as an error unless it is from least to most.
+func (k *checker) between(field string, n, least, most int) {
+	if n < least || n > most {
+		k.wrong(field, fmt.Sprint(n), fmt.Sprintf("want %d to %d", least, most))
+	}
+}
+
+// span notes d as an error unless it is from least to most.
+func (k *checker) span(field string, d, least, most Duration) {
+	if d < least || d > most {
+		k.wrong(field, d.String(), fmt.Sprintf("want %s to %s", least, most))
+	}
+}
+
+// validate returns what is wrong with the values of c. known are the problems that reading it gave.
+func (c *Config) validate(known []Problem) []Problem {
+	k := &checker{Config: c, bad: map[string]bool{}}
+	for _, p := range known {
+		k.bad[p.Field] = true
+	}
+	k.fronts()
+	k.upstreams()
+	k.client()
+	k.answers()
+	k.limits()
+	k.rules()
+	k.bounds()
+	k.planned()
+	return k.problems
+}
+
+// settle gives what the file leaves out a value that suits what the file says.
+func (c *Config) settle() {
+	if !c.given("client.ipv6_tiers") {
+		maps.DeleteFunc(c.Client.IPv6Tiers, func(bits int, _ Multiple) bool { return bits >= c.Client.IPv6Prefix })
+	}
+	for i := range c.Rules {
+		t := &c.Rules[i].Tarpit
+		at := fmt.Sprintf("rules[%d].tarpit.", i)
+		if !c.given(at + "delay") {
+			t.Delay = Duration(5 * time.Second)
+		}
+		if !c.given(at + "max_held") {
+			t.MaxHeld = 100
+		}
+		if !c.given(at + "max_held_per_client") {
+			t.MaxHeldPerClient = min(2, t.MaxHeld)
+		}
+	}
+}
+
+func (k *checker) fronts() {
+	k.want("listen", k.Listen, wantListen(k.Listen))
+	k.want("admin", k.Admin, wantListen(k.Admin))
+	if k.Listen != "" && k.Listen == k.Admin {
+		k.wrong("admin", k.Admin+" is the address of listen, too", "give each its own port")
+	}
+	if k.Admin != "" && !isLoopback(k.Admin) && k.missing("admin_token", k.AdminToken) {
+		k.wrong("admin", shown(k.Admin)+" can be reached from outside, and there is no admin_token", "set admin_token or admin_token_file, or listen on 127.0.0.1")
+	}
+	switch {
+	case k.TLS.Cert != "" && k.TLS.Key == "":
+		k.wrong("tls", "cert has no key", "give both, or neither")
+	case k.TLS.Cert == "" && k.TLS.Key != "":
+		k.wrong("tls", "key has no cert", "give both, or neither")
+	case k.TLS.Cert != "" && k.missing("listen", k.Listen):
+		k.doubt("tls", "no front uses it", "give listen")
+	}
+}
+
+func (k *checker) upstreams() {
+	k.service("upstream", k.Upstream)
+	for i, r := range k.Routes {
+		at := fmt.Sprintf("routes[%d].", i)
+		k.want(at+"host", r.Host, wantHost(r.Host))
+		k.want(at+"path", r.Path, wantPath(r.Path))
+		k.service(at+"upstream", r.Upstream)
+		if k.missing(at+"upstream", r.Upstream) {
+			k.wrong(at+"upstream", "missing", "give the service's URL, as in http://127.0.0.1:3000")
+		}
+	}
+	behind := k.Upstream != "" || len(k.Routes) > 0 || k.broken("upstream") || k.broken("routes")
+	switch {
+	case k.Listen != "" && !behind:
+		k.wrong("listen", "there is nothing behind it", "give upstream or routes")
+	case k.missing("listen", k.Listen) && behind:
+		k.doubt("listen", "missing, so nothing is served", `give it, as in listen: ":8080"`)
+	case k.missing("listen", k.Listen) && !k.served():
+		k.doubt("listen", "nothing is served", "give listen and upstream")
+	}
+	const most = Duration(24 * time.Hour)
+	k.span("upstream_timeouts.connect", k.UpstreamTimeouts.Connect, Duration(time.Millisecond), most)
+	k.span("upstream_timeouts.response_header", k.UpstreamTimeouts.ResponseHeader, Duration(time.Millisecond), most)
+	k.span("upstream_timeouts.idle", k.UpstreamTimeouts.Idle, Duration(time.Millisecond), most)
+	k.span("server.header_timeout", k.Server.HeaderTimeout, Duration(time.Millisecond), most)
+	k.span("server.idle_timeout", k.Server.IdleTimeout, Duration(time.Millisecond), most)
+	k.span("server.drain", k.Server.Drain, 0, most)
+	if size := k.Server.MaxHeader; size < 1<<10 || size > 16<<20 {
+		k.wrong("server.max_header", size.String(), "want 1KiB to 16MiB")
+	}
+}
+
+// service judges the URL of a service. A password in it is shown to nobody.
+func (k *checker) service(field, text string) {
+	want := wantURL(text, "http", "https", "h2c")
+	if u, err := url.Parse(text); err == nil {
+		text = u.Redacted()
+	} else if strings.Contains(text, "@") {
+		text = "the URL"
+	}
+	k.want(field, text, want)
+}
+
+// served reports whether a front but the proxy is asked for.
+func (k *checker) served() bool {
+	return cmp.Or(k.ForwardAuth.Listen, k.RLS.Listen, k.ExtAuthz.Listen, k.SPOE.Listen) != ""
+}
+
+func (k *checker) client() {
+	c := &k.Client
+	k.between("client.ipv4_prefix", c.IPv4Prefix, 0, 32)
+	k.between("client.ipv6_prefix", c.IPv6Prefix, 0, 128)
+	k.want("client.header", c.Header, wantToken(c.Header))
+	for i, hop := range c.Path {
+		at := fmt.Sprintf("client.path[%d]", i)
+		if k.missing(at, hop.Name) && k.missing(at+".name", hop.Name) {
+			k.wrong(at+".name", "missing", "give a preset, as in nginx, or any name with cidrs")
+		}
+		k.want(at+".header", hop.Header, wantToken(hop.Header))
+		if hop.Appends != nil {
+			k.between(at+".appends", *hop.Appends, 0, 2)
+		}
+	}
+	k.tiers()
+	for i, network := range k.ExemptAddresses {
+		at := fmt.Sprintf("exempt_addresses[%d]", i)
+		k.wrongIf(wantNetwork(network), at, network)
+		if network == "0.0.0.0/0" || network == "::/0" {
+			k.doubt(at, network+" exempts everyone", "name the networks that are yours")
+		}
+	}
+}
+
+// wrongIf notes value, which may be empty, as an error if there is something to write in its place.
+func (k *checker) wrongIf(want, field, value string) {
+	if want != "" {
+		k.wrong(field, shown(value), want)
+	}
+}
+
+// tiers judges the wider networks of IPv6: each wider than a client's, and not narrower in its limit
+// than the networks inside it.
+func (k *checker) tiers() {
+	widest := slices.Sorted(maps.Keys(k.Client.IPv6Tiers))
+	slices.Reverse(widest)
+	var inner Multiple
+	for _, bits := range widest {
+		at := fmt.Sprintf("client.ipv6_tiers.%d", bits)
+		times := k.Client.IPv6Tiers[bits]
+		switch {
+		case bits >= k.Client.IPv6Prefix:
+			k.wrong(at, fmt.Sprintf("/%d is not wider than ipv6_prefix, /%d", bits, k.Client.IPv6Prefix), fmt.Sprintf("want less than %d", k.Client.IPv6Prefix))
+		case times < inner:
+			k.doubt(at, fmt.Sprintf("%s is less than a narrower tier may use", times), fmt.Sprintf("want %s or more", inner))
+		}
+		inner = max(inner, times)
+	}
+}
+
+func (k *checker) answers() {
+	k.want("cors.allow_origin", k.CORS.AllowOrigin, wantOrigin(k.CORS.AllowOrigin))
+	k.want("problem_type_base", k.ProblemTypeBase, wantURL(k.ProblemTypeBase, "https", "http"))
+	if k.LegacyReset != "delta" && k.given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
+		k.doubt("legacy_reset", "no answer carries X-RateLimit-Reset", "add headers: legacy or headers: both")
+	}
+}
+
+func (k *checker) bounds() {
+	k.between("store.memory.max_keys", k.Store.Memory.MaxKeys, 1, 1_000_000_000)
+	k.between("store.replicas", k.Store.Replicas, 1, 100_000)
+	k.between("store.breaker.failures", k.Store.Breaker.Failures, 1, 1_000_000)
+	k.span("store.breaker.probe_every", k.Store.Breaker.ProbeEvery, Duration(time.Millisecond), Duration(time.Hour))
+	k.span("store.redis.timeout", k.Store.Redis.Timeout, Duration(time.Millisecond), Duration(time.Minute))
+	k.between("waf.paranoia", k.WAF.Paranoia, 1, 4)
+	k.between("waf.anomaly_threshold", k.WAF.AnomalyThreshold, 1, 10_000)
+	k.between("log.refusals_per_second", k.Log.RefusalsPerSecond, 0, 1_000_000)
+	if k.Tracing.Sample < 0 || k.Tracing.Sample > 1 {
+		k.wrong("tracing.sample", fmt.Sprint(k.Tracing.Sample), "want 0 to 1")
+	}
+}

@@ -1,0 +1,253 @@
+package guard
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	lingerTime  = 500 * time.Millisecond // how long a refused peer may go on sending
+	lingerBytes = 256 << 10              // and how much
+)
+
+// errRefused ends net/http's reading. As the error of a read it is not answered a second time.
+var errRefused = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("refused")}
+
+// A Listener guards the connections that it accepts.
+type Listener struct {
+	net.Listener
+	MaxHeader int           // bytes of a request line with its header; 431 above
+	Stall     time.Duration // how long a peer may take nothing of what is written to it
+}
+
+// Accept waits for a connection and returns it guarded.
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return New(c, l.MaxHeader, l.Stall), nil
+}
+
+// A Conn is a server's connection whose requests have one reading. The server must tell it of every
+// change of its state, through [Conn.Follow], and give it to requests through [WithConn].
+type Conn struct {
+	net.Conn
+
+	stall   time.Duration
+	framing framing      // belongs to the reader
+	answer  atomic.Bool  // a request is being answered
+	passed  atomic.Bool  // nothing is followed any more
+	fault   atomic.Int32 // found in a body whose header had passed
+	closed  bool         // the fault was answered here; belongs to the reader
+	until   atomic.Int64 // the read deadline in Unix nanoseconds, or 0
+
+	secure sync.Once
+	state  *tls.ConnectionState
+}
+
+// New returns c guarded, with headers of at most maxHeader bytes and a peer that takes what is written
+// to it within stall.
+func New(c net.Conn, maxHeader int, stall time.Duration) *Conn {
+	return &Conn{Conn: c, stall: stall, framing: framing{max: maxHeader}}
+}
+
+// Follow is the [http.Server.ConnState] of a server whose connections are guarded.
+func Follow(c net.Conn, s http.ConnState) {
+	g, ok := c.(*Conn)
+	if !ok {
+		return
+	}
+	g.answer.Store(s == http.StateActive)
+	if s == http.StateHijacked {
+		g.passed.Store(true)
+	}
+}
+
+type key struct{}
+
+// WithConn is the [http.Server.ConnContext] that lets [From] find a request's connection.
+func WithConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, key{}, c)
+}
+
+// From returns the connection that a request came over, or nil if it is not guarded.
+func From(ctx context.Context) *Conn {
+	c, _ := ctx.Value(key{}).(*Conn)
+	return c
+}
+
+// Fault returns what is wrong with the body that is being read, or None.
+func (c *Conn) Fault() Fault { return Fault(c.fault.Load()) }
+
+// NetConn returns the connection that is guarded.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// TLS returns the state of the TLS session, or nil if there is none. It must not be called before a
+// request was read.
+//
+// The method is not called ConnectionState, since net/http would take that to mean that HTTP/2 was
+// negotiated or cannot be spoken.
+func (c *Conn) TLS() *tls.ConnectionState {
+	c.secure.Do(func() {
+		if t, ok := c.Conn.(*tls.Conn); ok {
+			s := t.ConnectionState()
+			c.state = &s
+		}
+	})
+	return c.state
+}
+
+// SetReadDeadline notes when the header must be complete.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.note(t)
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline is SetReadDeadline and SetWriteDeadline at once.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.note(t)
+	return c.Conn.SetDeadline(t)
+}
+
+// note remembers t. A time before 1970 cannot be a deadline that anyone was given.
+func (c *Conn) note(t time.Time) { c.until.Store(max(0, t.UnixNano())) }
+
+// Read hands on what belongs to requests that have one reading. A fault in a header is answered here,
+// after the answers to the requests before it; a fault in a body whose header has been handed on is
+// the error of the read.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.passed.Load() {
+		return c.Conn.Read(p)
+	}
+	if c.framing.fault != None {
+		return 0, c.refuse()
+	}
+	n, err := c.Conn.Read(p)
+	if c.passed.Load() {
+		return n, err
+	}
+	ok := c.framing.scan(p[:n])
+	if c.framing.state == isHTTP2 {
+		c.passed.Store(true)
+	}
+	switch {
+	case ok > 0:
+		return ok, nil // an error comes back with the next read
+	case c.framing.fault != None:
+		return 0, c.refuse()
+	case c.late(err):
+		c.framing.fault = HeaderTooSlow
+		return 0, c.refuse()
+	}
+	return 0, err
+}
+
+// Write fails if the peer does not take p in time. A server's own write time-out would bound whole
+// answers, and end streams.
+func (c *Conn) Write(p []byte) (int, error) {
+	if err := c.Conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// late reports whether err says that a header that had begun was not complete in time. net/http also
+// interrupts reads, with deadlines of long ago.
+func (c *Conn) late(err error) bool {
+	const long = int64(time.Hour)
+	until := c.until.Load()
+	return errors.Is(err, os.ErrDeadlineExceeded) && until > long && c.framing.inHeader() && !c.answer.Load()
+}
+
+// refuse returns the error that the fault is for the reader.
+func (c *Conn) refuse() error {
+	if c.framing.inBody {
+		c.fault.Store(int32(c.framing.fault))
+		return &Error{c.framing.fault}
+	}
+	if c.answer.Load() {
+		// A request before the one at fault is being answered. Its reader only waits for the client to
+		// go away, or to be interrupted.
+		return discard(c.Conn)
+	}
+	if !c.closed {
+		c.closed = true
+		c.close()
+	}
+	return errRefused
+}
+
+// close answers the fault and waits for the peer to stop sending, so that the answer is not lost in a
+// reset.
+func (c *Conn) close() {
+	now := time.Now()
+	_ = c.Conn.SetDeadline(now.Add(lingerTime))
+	if _, err := c.Conn.Write(answer(c.framing.fault)); err != nil {
+		return
+	}
+	if c.CloseWrite() != nil {
+		return
+	}
+	var scratch [2048]byte
+	for n := 0; n < lingerBytes; {
+		m, err := c.Conn.Read(scratch[:])
+		if err != nil {
+			return
+		}
+		n += m
+	}
+}
+
+// discard reads from c and forgets until reading ends.
+func discard(c net.Conn) error {
+	var scratch [512]byte
+	for {
+		if _, err := c.Read(scratch[:]); err != nil {
+			return err
+		}
+	}
+}
+
+// CloseWrite tells the peer that nothing more will come.
+func (c *Conn) CloseWrite() error {
+	w, ok := find[interface{ CloseWrite() error }](c.Conn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return w.CloseWrite()
+}
+
+// SetLinger sets what becomes of unsent data when the connection is closed: see [net.TCPConn].
+func (c *Conn) SetLinger(seconds int) error {
+	s, ok := find[interface{ SetLinger(int) error }](c.Conn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return s.SetLinger(seconds)
+}
+
+// find returns the outermost of c and the connections below it that is a T.
+func find[T any](c net.Conn) (t T, ok bool) {
+	for c != nil {
+		if t, ok = c.(T); ok {
+			return t, true
+		}
+		switch below := c.(type) {
+		case interface{ NetConn() net.Conn }:
+			c = below.NetConn()
+		case interface{ Raw() net.Conn }:
+			c = below.Raw()
+		default:
+			return t, false
+		}
+	}
+	return t, false
+}

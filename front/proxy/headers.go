@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/weirgate/weir"
+)
+
+// headers says which header fields the upstream may believe. It is never changed.
+type headers struct {
+	forward  Forward
+	identity []string // canonical names that pass from trusted peers only
+	tags     []string // canonical names that never pass from outside
+}
+
+func newHeaders(o UpstreamOptions) *headers {
+	h := &headers{forward: o.Forward}
+	for _, name := range o.Identity {
+		h.identity = append(h.identity, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	for _, name := range o.Tags {
+		h.tags = append(h.tags, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return h
+}
+
+// clean deletes from h what poses as a word of ours or of a trusted proxy.
+func (x *headers) clean(h http.Header, d *weir.Decision) {
+	for name := range h {
+		if x.poses(name, h, d) {
+			delete(h, name)
+		}
+	}
+}
+
+// cleanTrailer deletes from the trailer fields all that would be believed in a header.
+func (x *headers) cleanTrailer(trailer http.Header) {
+	untrusted := weir.Decision{Client: weir.Client{Source: weir.Direct}}
+	for name := range trailer {
+		same := hyphened(name)
+		if x.untrusted(same, &untrusted) || strings.HasPrefix(same, "X-Weir-") || same == "X-Real-Ip" {
+			delete(trailer, name)
+		}
+	}
+}
+
+// poses reports whether the field called name must not reach the upstream. Some servers read '_' and
+// '.' in a name as '-': such a name is dropped if it then is one of ours, or one that is there as well.
+func (x *headers) poses(name string, h http.Header, d *weir.Decision) bool {
+	if strings.IndexByte(name, '_') < 0 && strings.IndexByte(name, '.') < 0 {
+		return x.untrusted(name, d)
+	}
+	same := hyphened(name)
+	_, beside := h[same]
+	return beside || strings.HasPrefix(same, "X-Forwarded") || same == "Forwarded" || same == "X-Real-Ip" ||
+		strings.HasPrefix(same, "X-Weir-") || slices.Contains(x.identity, same) || slices.Contains(x.tags, same)
+}
+
+// untrusted reports whether name, spelled with hyphens, is a field that nobody trusted has written.
+func (x *headers) untrusted(name string, d *weir.Decision) bool {
+	switch {
+	case name == "Forwarded" || name == "X-Forwarded":
+		return true
+	case strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(x.identity, name):
+		return d.Client.Source == weir.Direct
+	case slices.Contains(x.tags, name):
+		return d.Action != weir.Tag || !strings.EqualFold(d.Rule.TagHeader, name)
+	}
+	return false
+}
+
+// hyphened returns the canonical name that name is read as where '_' and '.' are the same as '-'.
+func hyphened(name string) string {
+	return textproto.CanonicalMIMEHeaderKey(strings.Map(func(c rune) rune {
+		if c == '_' || c == '.' {
+			return '-'
+		}
+		return c
+	}, name))
+}
+
+const unresolvedHeader = "X-Weir-Client"
+
+// tell sets what we know about who asks. Each field has exactly one value.
+func (x *headers) tell(h http.Header, in *http.Request, d *weir.Decision) {
+	addr := d.Client.Addr
+	if d.Client.Source == weir.Unresolved {
+		addr = d.Request.Peer
+		h[unresolvedHeader] = []string{"unresolved"}
+	}
+	values := [4]string{2: d.Request.Host, 3: scheme(in.Header, d)}
+	v := values[:]
+	h["X-Forwarded-Host"], h["X-Forwarded-Proto"] = v[2:3:3], v[3:4:4]
+	if !addr.IsValid() { // a unix socket has no address
+		delete(h, "X-Real-Ip")
+		delete(h, "X-Forwarded-For")
+		return
+	}
+	v[0] = addr.String()
+	v[1] = v[0]
+	if x.forward == Append {
+		v[1] = v[0] + trustedHops(in.Header, d)
+	}
+	h["X-Real-Ip"], h["X-Forwarded-For"] = v[0:1:1], v[1:2:2]
+}
+
+// scheme is what the client used: as a trusted proxy says, which may have ended TLS, else as the
+// listener saw it.
+func scheme(in http.Header, d *weir.Decision) string {
+	said := in["X-Forwarded-Proto"]
+	if d.Client.Source != weir.Direct && len(said) == 1 && (said[0] == "http" || said[0] == "https") {
+		return said[0]
+	}
+	return d.Request.Scheme
+}
+
+// trustedHops returns the hops between the client and us, nearest last, each with its comma: the
+// entries of X-Forwarded-For to the right of the client's, as trusted proxies wrote them, and the peer.
+func trustedHops(in http.Header, d *weir.Decision) string {
+	if d.Client.Source == weir.Direct || d.Client.Source == weir.Unresolved || d.Client.Source == weir.PeerOnly {
+		return ""
+	}
+	var hops []string
+	entries := strings.Split(strings.Join(in["X-Forwarded-For"], ","), ",")
+	for _, entry := range slices.Backward(entries) {
+		a := address(entry)
+		if !a.IsValid() || a == d.Client.Addr {
+			break
+		}
+		hops = append(hops, a.String())
+	}
+	slices.Reverse(hops)
+	if d.Request.Peer.IsValid() && d.Request.Peer != d.Client.Addr {
+		hops = append(hops, d.Request.Peer.String())
+	}
+	if len(hops) == 0 {
+		return ""
+	}
+	return ", " + strings.Join(hops, ", ")
+}
+
+// address reads an entry of X-Forwarded-For, with or without a port.
+func address(entry string) netip.Addr {
+	entry = strings.Trim(entry, " \t")
+	if bare, ok := strings.CutPrefix(entry, "["); ok && strings.HasSuffix(bare, "]") {
+		entry = strings.TrimSuffix(bare, "]")
+	}
+	a, _ := weir.ParsePeer(entry)
+	return a
+}

@@ -1,0 +1,160 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/front/proxy/guard"
+	"github.com/weirgate/weir/middleware"
+)
+
+// Options say how a proxy listens. Every bound has to be given.
+type Options struct {
+	Cert, Key     string         // files of the certificate and its key; both empty: no TLS
+	ProxyProtocol []netip.Prefix // peers that must begin with a PROXY protocol header
+	HeaderTimeout time.Duration  // for a whole request header; 408 afterwards
+	IdleTimeout   time.Duration  // before an unused connection is closed, and for a reader that takes nothing
+	MaxHeader     int            // bytes of a request header; 431 above
+	Drain         time.Duration  // how long requests may go on after Drain was called
+	Logger        *slog.Logger
+}
+
+// A Proxy is the reverse-proxy front. It is safe for concurrent use.
+type Proxy struct {
+	options     Options
+	engine      *engine.Engine
+	middleware  *middleware.Middleware
+	handler     http.Handler
+	server      http.Server
+	certificate *certificate // nil: no TLS
+	inFlight    atomic.Int64
+	stop        context.CancelFunc // ends every request
+}
+
+// New returns a proxy that asks e, whose snapshots have what [NewUpstreams] returned.
+func New(e *engine.Engine, o Options) (*Proxy, error) {
+	p := &Proxy{options: o, engine: e}
+	if o.Cert != "" || o.Key != "" {
+		c, err := newCertificate(o.Cert, o.Key, o.Logger)
+		if err != nil {
+			return nil, err
+		}
+		p.certificate = c
+	}
+	p.middleware = middleware.New(e, middleware.Options{Front: "proxy"})
+	p.handler = p.middleware.Wrap(http.HandlerFunc(p.forward))
+	p.serve()
+	return p, nil
+}
+
+// headerSlack is how much later than the guard net/http finds a header too large: the guard's answer
+// is the better one.
+const headerSlack = 4 << 10
+
+// serve prepares the server. It has no time-outs for bodies: those would end streams.
+func (p *Proxy) serve() {
+	var base context.Context
+	base, p.stop = context.WithCancel(context.Background())
+	p.server = http.Server{
+		Handler:                      http.HandlerFunc(p.receive),
+		DisableGeneralOptionsHandler: true, // OPTIONS * is decided like any other
+		ReadHeaderTimeout:            p.options.HeaderTimeout,
+		IdleTimeout:                  p.options.IdleTimeout,
+		MaxHeaderBytes:               p.options.MaxHeader + headerSlack,
+		ConnState:                    guard.Follow,
+		ConnContext:                  guard.WithConn,
+		BaseContext:                  func(net.Listener) context.Context { return base },
+		ErrorLog:                     p.errorLog(),
+		Protocols:                    new(http.Protocols),
+	}
+	p.server.Protocols.SetHTTP1(true)
+	// HTTP/2 is recognized by its preface, below TLS or not: net/http cannot see TLS through the guard.
+	p.server.Protocols.SetUnencryptedHTTP2(true)
+}
+
+func (p *Proxy) errorLog() *log.Logger {
+	return slog.NewLogLogger(p.options.Logger.Handler(), slog.LevelWarn)
+}
+
+// Serve answers the connections of l until Drain is called. The listener is closed then.
+func (p *Proxy) Serve(l net.Listener) error {
+	err := p.server.Serve(p.guarded(l))
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("proxy %s: %w", l.Addr(), err)
+}
+
+// InFlight is how many requests are being answered, upgraded connections included.
+func (p *Proxy) InFlight() int { return int(p.inFlight.Load()) }
+
+// Held is how many askers the tarpit holds at this moment.
+func (p *Proxy) Held() int { return p.middleware.Held() }
+
+// receive is where a request comes in from net/http.
+func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) {
+	p.inFlight.Add(1)
+	defer p.inFlight.Add(-1)
+	if p.certificate != nil {
+		r.TLS = guard.From(r.Context()).TLS()
+	}
+	if r.ContentLength < 0 && r.Trailer == nil {
+		r.Trailer = make(http.Header) // trailer fields may come unannounced, after r was copied
+	}
+	p.handler.ServeHTTP(w, r)
+}
+
+// Drain accepts nothing more and waits for requests to end, at most for the configured time or until
+// ctx ends. What is left then, upgraded connections among it, is cut off, and an error says so.
+func (p *Proxy) Drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.options.Drain)
+	defer cancel()
+	err := p.server.Shutdown(ctx)
+	if err == nil {
+		err = p.wait(ctx) // Shutdown forgets connections that were upgraded
+	}
+	left := p.InFlight()
+	p.stop()
+	p.server.Close()
+	p.cut()
+	CloseIdle(p.engine.Current().Upstreams, nil)
+	if err != nil {
+		return fmt.Errorf("proxy: drain: %d requests cut off: %w", left, err)
+	}
+	return nil
+}
+
+const (
+	waitStep = 5 * time.Millisecond
+	cutTime  = 2 * time.Second // for requests that were cut off to notice
+)
+
+// wait returns once nothing is in flight, or ctx's error.
+func (p *Proxy) wait(ctx context.Context) error {
+	tick := time.NewTicker(waitStep)
+	defer tick.Stop()
+	for p.InFlight() > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// cut waits for requests whose context was ended.
+func (p *Proxy) cut() {
+	ctx, cancel := context.WithTimeout(context.Background(), cutTime)
+	defer cancel()
+	_ = p.wait(ctx) // a handler that does not end is not ours
+}

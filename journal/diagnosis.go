@@ -1,0 +1,88 @@
+package journal
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/chain"
+)
+
+// diagnoseEvery is how often the findings are compared with those before.
+const diagnoseEvery = 10 * time.Second
+
+// A Finding is one thing that shows that the configured picture of the proxies is wrong.
+type Finding struct {
+	Code  string    `json:"code"`
+	Since time.Time `json:"since"`
+	Text  string    `json:"text"` // in an operator's words, with clients' addresses masked
+	Edit  string    `json:"edit"` // configuration lines that mend it; empty where it is not mended there
+}
+
+// A diagnosis is the chain monitor and what it last said.
+type diagnosis struct {
+	monitor atomic.Pointer[chain.Monitor]
+	found   atomic.Uint32 // the codes of the last look
+}
+
+func newDiagnosis(c chain.Config) *diagnosis {
+	g := new(diagnosis)
+	g.monitor.Store(chain.New(c))
+	return g
+}
+
+// observe shows d to the monitor, unless nobody was looked for.
+func (g *diagnosis) observe(d *weir.Decision) {
+	if d.Reason != weir.Disabled {
+		g.monitor.Load().Observe(d.At, &d.Request, &d.Client)
+	}
+}
+
+// SetChain begins a new chain diagnosis. It is for a reload that changed how clients are found; what
+// the old one found is cleared at the next look.
+func (j *Journal) SetChain(c chain.Config) { j.diagnosis.monitor.Store(chain.New(c)) }
+
+// Findings returns what the chain diagnosis says at this moment, in the order of the codes.
+func (j *Journal) Findings() []Finding {
+	findings := []Finding{}
+	for _, f := range j.diagnosis.monitor.Load().Findings(j.now()) {
+		findings = append(findings, Finding{Code: codeName(f.Code), Since: f.Since, Text: f.Text, Edit: f.Edit})
+	}
+	return findings
+}
+
+// Run looks at the chain diagnosis every 10 seconds and logs what appeared and what is gone, until
+// ctx ends. It is run once.
+func (j *Journal) Run(ctx context.Context) {
+	tick := time.NewTicker(diagnoseEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			j.flush()
+			return
+		case <-tick.C:
+			j.diagnose()
+		}
+	}
+}
+
+// diagnose logs each finding once when it appears and once when it is gone.
+func (j *Journal) diagnose() {
+	before := weir.Codes(j.diagnosis.found.Load())
+	var found weir.Codes
+	for _, f := range j.diagnosis.monitor.Load().Findings(j.now()) {
+		found |= f.Code
+		if before&f.Code == 0 {
+			j.log.Warn("client diagnosis", "code", codeName(f.Code), "text", f.Text, "edit", f.Edit)
+		}
+	}
+	for _, code := range (before &^ found).Names() {
+		j.log.Info("client diagnosis cleared", "code", code)
+	}
+	j.diagnosis.found.Store(uint32(found))
+}
+
+// codeName returns the name of a single code.
+func codeName(c weir.Codes) string { return c.Names()[0] }

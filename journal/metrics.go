@@ -1,0 +1,209 @@
+//go:build prometheus
+
+package journal
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weirgate/weir"
+)
+
+// maxScrapes is how many scrapes are served at once; more are answered 503.
+const maxScrapes = 4
+
+// metrics are what is exported. Counters are read from counts at a scrape; only what needs buckets
+// is observed at once.
+type metrics struct {
+	registry     *prometheus.Registry
+	requests     prometheus.Histogram // seconds
+	upstream     prometheus.Histogram // seconds
+	chainEntries prometheus.Histogram
+}
+
+func newMetrics(c *counts, g *diagnosis, o Options) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: seconds("request_duration_seconds", "Time from the decision to the end of the answer."),
+		upstream: seconds("upstream_duration_seconds", "Time until the upstream's header was there."),
+		chainEntries: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "weir_client_chain_entries", Buckets: prometheus.LinearBuckets(0, 1, weir.ManyEntries),
+			Help: "Entries of the header that the client was looked for in; 7 stands for more, too.",
+		}),
+	}
+	m.registry.MustRegister(m.requests, m.upstream, m.chainEntries)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, families := range [][]family{decisionFamilies(c), clientFamilies(c, g), processFamilies(c, o), gaugeFamilies(o.Gauges)} {
+		for _, f := range families {
+			m.registry.MustRegister(f)
+		}
+	}
+	return m
+}
+
+// seconds returns a histogram of durations.
+func seconds(name, help string) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "weir_" + name, Help: help,
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+	})
+}
+
+// observe notes what is counted in buckets. It allocates nothing.
+func (m *metrics) observe(d *weir.Decision, o weir.Outcome) {
+	m.requests.Observe(o.Duration.Seconds())
+	if o.Upstream > 0 {
+		m.upstream.Observe(o.Upstream.Seconds())
+	}
+	m.chainEntries.Observe(float64(d.Client.Chain.Entries))
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+}
+
+// A family is a metric whose samples are read when it is scraped.
+type family struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(emit emit)
+}
+
+// emit takes one sample and the values of its labels, in order. The values are valid UTF-8.
+type emit func(value float64, labels ...string)
+
+// Describe implements prometheus.Collector.
+func (f family) Describe(ch chan<- *prometheus.Desc) { ch <- f.desc }
+
+// Collect implements prometheus.Collector.
+func (f family) Collect(ch chan<- prometheus.Metric) {
+	f.read(func(value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, value, labels...)
+	})
+}
+
+func counter(name, help string, read func(emit), labels ...string) family {
+	return family{prometheus.NewDesc("weir_"+name, help, labels, nil), prometheus.CounterValue, read}
+}
+
+func gauge(name, help string, read func(emit), labels ...string) family {
+	return family{prometheus.NewDesc("weir_"+name, help, labels, nil), prometheus.GaugeValue, read}
+}
+
+// decisionFamilies are about requests.
+func decisionFamilies(c *counts) []family {
+	return []family{
+		counter("decisions_total", "Decisions by front, rule and action.", c.emitDecisions, "front", "rule", "action"),
+		counter("shadow_refusals_total", "Requests that a shadow limit would have refused.", c.emitShadow, "rule"),
+		counter("responses_total", "Answers by class of their HTTP status.", c.emitAnswers, "class"),
+		counter("store_checks_total", "Hits that a store answered.", func(e emit) { e(float64(c.checks.Load()), "memory") }, "backend"),
+		counter("store_fallback_total", "Hits that the store did not answer.", number(c.fallbacks.Load)),
+		counter("upstream_failures_total", "Requests that the upstream failed.", number(c.upstreamFailures.Load)),
+	}
+}
+
+// clientFamilies are about how clients are found.
+func clientFamilies(c *counts, g *diagnosis) []family {
+	return []family{
+		counter("client_resolution_total", "Requests by how the client was found.", c.emitResolutions, "outcome"),
+		gauge("client_diagnosis", "1 while the chain diagnosis has found this.", g.emit, "code"),
+	}
+}
+
+// processFamilies are about this process and its configuration.
+func processFamilies(c *counts, o Options) []family {
+	return []family{
+		gauge("build_info", "1, with the version of the program.", func(e emit) { e(1, o.Version) }, "version"),
+		gauge("config_hash", "First 48 bits of the hash of the configuration in force.", number(c.configHash.Load)),
+		counter("config_reload_total", "Reloads of the configuration by their result.", func(e emit) {
+			e(float64(c.reloads.Load()), "success")
+			e(float64(c.reloadFailures.Load()), "failure")
+		}, "result"),
+	}
+}
+
+// gaugeFamilies are the numbers that others know.
+func gaugeFamilies(g Gauges) []family {
+	var families []family
+	if g.MemoryKeys != nil {
+		families = append(families, gauge("memory_keys", "Counters held by the store in memory.", number(g.MemoryKeys)))
+	}
+	if g.MemoryEvictions != nil {
+		families = append(families, counter("memory_evictions_total", "Counters forgotten for want of room.", number(g.MemoryEvictions)))
+	}
+	if g.TarpitHeld != nil {
+		families = append(families, gauge("tarpit_held", "Askers held by tarpits.", number(g.TarpitHeld)))
+	}
+	if g.UpstreamInFlight != nil {
+		families = append(families, gauge("upstream_in_flight", "Requests at the upstream.", number(g.UpstreamInFlight)))
+	}
+	return families
+}
+
+// number is the one sample of a metric without labels.
+func number[N int | uint64](read func() N) func(emit) {
+	return func(e emit) { e(float64(read())) }
+}
+
+// emitDecisions leaves out what never happened, but tells how often a rule refused, if only 0, as
+// soon as it is in use: an alert on the increase needs to see the beginning.
+func (c *counts) emitDecisions(e emit) {
+	for _, r := range c.rules.Load().list {
+		for front := range r.decisions {
+			if !r.used(front) {
+				continue
+			}
+			for action := range r.decisions[front] {
+				n := r.decisions[front][action].Load()
+				if a := weir.Action(action); n > 0 || a == weir.Pass || a == weir.Reject {
+					e(float64(n), frontNames[front], r.label, a.String())
+				}
+			}
+		}
+	}
+}
+
+// used reports whether the rule decided anything for the front.
+func (r *ruleCounts) used(front int) bool {
+	for action := range r.decisions[front] {
+		if r.decisions[front][action].Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *counts) emitShadow(e emit) {
+	for _, r := range c.rules.Load().list {
+		if n := r.shadow.Load(); n > 0 {
+			e(float64(n), r.label)
+		}
+	}
+}
+
+func (c *counts) emitAnswers(e emit) {
+	for class, name := range [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"} {
+		e(float64(c.answers[class].Load()), name)
+	}
+}
+
+func (c *counts) emitResolutions(e emit) {
+	for source := range c.resolutions {
+		e(float64(c.resolutions[source].Load()), weir.Source(source).String())
+	}
+}
+
+// emit tells every code, found or not.
+func (g *diagnosis) emit(e emit) {
+	found := weir.Codes(g.found.Load())
+	for code := weir.Codes(1); code&weir.AllCodes != 0; code <<= 1 {
+		value := 0.
+		if found&code != 0 {
+			value = 1
+		}
+		e(value, codeName(code))
+	}
+}

@@ -1,0 +1,195 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirgate/weir"
+)
+
+func TestEntry(t *testing.T) {
+	d := refused(search, weir.Reject)
+	d.Statuses = append(d.Statuses, weir.Status{Limit: trial})
+	j := New(Options{})
+	j.Record(d, weir.Outcome{HTTP: 429, Duration: 250 * time.Microsecond})
+	got, err := json.Marshal(j.Recent(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"time":"2026-03-01T12:00:00Z","front":"proxy","client":"203.0.113.7/32","source":"direct",` +
+		`"method":"GET","host":"example.com","path":"/api/search","rule":"search","action":"reject","reason":"over limit",` +
+		`"status":429,"limit":"search","remaining":0,"retry_after":1.5,"shadow":["trial"],"degraded":false,"duration":0.00025}]`
+	if string(got) != want {
+		t.Errorf("entry\n got %s\nwant %s", got, want)
+	}
+}
+
+func TestEntryOfADecisionWithoutRule(t *testing.T) {
+	j := New(Options{})
+	j.Record(&weir.Decision{
+		At: noon, Action: weir.Reject, Reason: weir.ClientUnresolved, HTTP: 400,
+		Request: weir.Request{Front: "made up"},
+		Client:  weir.Client{Source: weir.Unresolved, Via: netip.MustParseAddr("10.0.0.1")},
+	}, weir.Outcome{HTTP: 400})
+	want := []Entry{{
+		Time: noon, Front: "other", Client: "unresolved:10.0.0.1", Source: "unresolved",
+		Action: "reject", Reason: "client unresolved", Status: 400, Shadow: []string{},
+	}}
+	if diff := cmp.Diff(want, j.Recent(1)); diff != "" {
+		t.Errorf("entry (-want +got):\n%s", diff)
+	}
+}
+
+func TestRecentIsNewestFirstAndBounded(t *testing.T) {
+	const kept = 5
+	for _, c := range []struct{ recorded, asked, want int }{
+		{0, 3, 0}, {2, 3, 2}, {3, 3, 3}, {4, 3, 3}, {5, 100, 5}, {6, 100, 5}, {1000, 100, 5}, {6, 0, 0}, {6, -1, 0},
+	} {
+		j := New(Options{Recent: kept})
+		var want []string
+		for i := range c.recorded {
+			d := passed(search)
+			d.Request.Path = fmt.Sprint("/", i)
+			j.Record(d, ok)
+			if i >= c.recorded-c.want {
+				want = append([]string{d.Request.Path}, want...)
+			}
+		}
+		var got []string
+		for _, e := range j.Recent(c.asked) {
+			got = append(got, e.Path)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d recorded, %d asked for (-want +got):\n%s", c.recorded, c.asked, diff)
+		}
+	}
+}
+
+func TestDefaultRingLength(t *testing.T) {
+	j := New(Options{})
+	for range DefaultRecent + 1 {
+		j.Record(passed(search), ok)
+	}
+	if got := len(j.Recent(2 * DefaultRecent)); got != DefaultRecent {
+		t.Errorf("kept %d decisions, want %d", got, DefaultRecent)
+	}
+}
+
+// A slot whose writer was overtaken by a whole lap keeps the newer decision.
+func TestOvertakenWriterIsDropped(t *testing.T) {
+	r := newRing(1)
+	newer := passed(search)
+	newer.Request.Path = "/newer"
+	r.add(passed(search), ok)
+	r.add(newer, ok)
+	r.slots[0].seq = 9 // as if the others were at 9 while the next one still holds number 3
+	r.add(passed(static), ok)
+	r.last.Store(9)
+	if got := r.recent(1); len(got) != 1 || got[0].Path != "/newer" {
+		t.Errorf("recent is %+v, want the decision with path /newer", got)
+	}
+}
+
+// A record that is counted but not yet written is left out, not mixed up.
+func TestUnwrittenRecordIsLeftOut(t *testing.T) {
+	r := newRing(2)
+	r.add(passed(search), ok)
+	r.last.Add(1) // another request has taken its number and writes just now
+	got := r.recent(2)
+	if len(got) != 1 || got[0].Rule != "search" {
+		t.Errorf("recent is %+v, want the one written decision", got)
+	}
+}
+
+// Public case MET-06: what a stranger sends is kept as data and cut, whatever its size.
+func TestStrangersTextIsCut(t *testing.T) {
+	for _, c := range []struct{ name, sent, kept string }{
+		{"markup", "/<img src=x onerror=alert(1)>", "/<img src=x onerror=alert(1)>"},
+		{"control characters", "/\x1b[31m\r\n\x00", "/\x1b[31m\r\n\x00"},
+		{"right-to-left mark", "/\u202egnp.exe", "/\u202egnp.exe"},
+		{"at the bound", strings.Repeat("a", 128), strings.Repeat("a", 128)},
+		{"one over", strings.Repeat("a", 129), strings.Repeat("a", 128)},
+		{"100 KB", strings.Repeat("a", 100_000), strings.Repeat("a", 128)},
+		{"character across the bound", strings.Repeat("a", 126) + "€", strings.Repeat("a", 126)},
+		{"character up to the bound", strings.Repeat("a", 125) + "€€", strings.Repeat("a", 125) + "€"},
+		{"no characters at all", strings.Repeat("\x80", 200), strings.Repeat("\x80", 128)},
+	} {
+		j := New(Options{})
+		d := passed(search)
+		d.Request.Path, d.Request.Host, d.Request.Method = c.sent, c.sent, c.sent
+		j.Record(d, ok)
+		e := j.Recent(1)[0]
+		if e.Path != c.kept || e.Host != c.kept || e.Method != cut(c.sent, 16) {
+			t.Errorf("%s: kept path %q, host %q, method %q; want path %q", c.name, e.Path, e.Host, e.Method, c.kept)
+		}
+	}
+}
+
+// The admin API's JSON has no markup in it, whatever a stranger sent.
+func TestEntryAsJSONHasNoMarkup(t *testing.T) {
+	j := New(Options{})
+	d := passed(search)
+	d.Request.Path = "/<script>&\u2028"
+	j.Record(d, ok)
+	got, err := json.Marshal(j.Recent(1))
+	if err != nil || strings.ContainsAny(string(got), "<>&\u2028") {
+		t.Errorf("%s, %v: want <, >, & and U+2028 escaped", got, err)
+	}
+}
+
+func TestShadowNamesAreBounded(t *testing.T) {
+	j := New(Options{})
+	d := passed(search)
+	for range 3 * maxShadow {
+		d.Statuses = append(d.Statuses, weir.Status{Limit: trial})
+	}
+	j.Record(d, ok)
+	if got := len(j.Recent(1)[0].Shadow); got != maxShadow {
+		t.Errorf("%d names kept, want %d", got, maxShadow)
+	}
+}
+
+func TestTightest(t *testing.T) {
+	wide := &weir.Limit{Name: "wide", Max: 1000}
+	allowed := func(l *weir.Limit, remaining int64) weir.Status {
+		return weir.Status{Limit: l, Allowed: true, Remaining: remaining}
+	}
+	over := func(l *weir.Limit, retry time.Duration) weir.Status {
+		return weir.Status{Limit: l, RetryAfter: retry}
+	}
+	for _, c := range []struct {
+		name string
+		in   []weir.Status
+		want *weir.Status
+	}{
+		{"none", nil, nil},
+		{"shadow only", []weir.Status{over(trial, 1)}, nil},
+		{"least remaining", []weir.Status{allowed(wide, 5), allowed(limit, 4)}, &weir.Status{Limit: limit, Allowed: true, Remaining: 4}},
+		{"first of equals", []weir.Status{allowed(wide, 4), allowed(limit, 4)}, &weir.Status{Limit: wide, Allowed: true, Remaining: 4}},
+		{"refusal before allowance", []weir.Status{allowed(wide, 0), over(limit, 1)}, &weir.Status{Limit: limit, RetryAfter: 1}},
+		{"longest wait", []weir.Status{over(limit, 1), over(wide, 2), over(limit, 1)}, &weir.Status{Limit: wide, RetryAfter: 2}},
+		{"never is longest", []weir.Status{over(limit, 9), over(wide, weir.Never), over(limit, 9)}, &weir.Status{Limit: wide, RetryAfter: weir.Never}},
+		{"shadow does not count", []weir.Status{over(trial, 9), allowed(limit, 1)}, &weir.Status{Limit: limit, Allowed: true, Remaining: 1}},
+	} {
+		if diff := cmp.Diff(c.want, tightest(&weir.Decision{Statuses: c.in})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+// A client that no waiting helps is told of no wait.
+func TestNeverIsNoWait(t *testing.T) {
+	j := New(Options{})
+	d := refused(search, weir.Reject)
+	d.Statuses[0].RetryAfter = weir.Never
+	j.Record(d, weir.Outcome{HTTP: 429})
+	if got := j.Recent(1)[0].RetryAfter; got != nil {
+		t.Errorf("retry after %v, want none", *got)
+	}
+}

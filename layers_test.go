@@ -1,0 +1,117 @@
+package weir_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/weirgate/weir"
+
+// A room is a package's place in the house: it imports only rooms of lower layers, and of other
+// people's modules only those that are named here.
+type room struct {
+	layer   int
+	modules []string
+}
+
+var house = map[string]room{
+	".": {layer: 0},
+
+	"limit":             {layer: 1},
+	"clientip":          {layer: 1},
+	"config":            {layer: 1, modules: []string{"go.yaml.in/yaml/v3"}},
+	"respond":           {layer: 1, modules: []string{"google.golang.org/protobuf"}},
+	"internal/chain":    {layer: 1},
+	"internal/tarpit":   {layer: 1},
+	"front/proxy/guard": {layer: 1},
+
+	"store/memory":    {layer: 2},
+	"store/storetest": {layer: 2, modules: []string{"github.com/google/go-cmp"}},
+	"policy":          {layer: 2},
+	"journal":         {layer: 2, modules: []string{"github.com/prometheus/client_golang"}},
+
+	"engine":      {layer: 3},
+	"middleware":  {layer: 4},
+	"front/proxy": {layer: 5, modules: []string{"github.com/pires/go-proxyproto"}},
+	"app":         {layer: 6, modules: []string{"github.com/fsnotify/fsnotify"}},
+
+	"cmd/weir":        {layer: 7, modules: []string{"github.com/spf13/cobra"}},
+	"internal/docgen": {layer: 7, modules: []string{"github.com/invopop/jsonschema"}},
+}
+
+type listed struct {
+	ImportPath string
+	Standard   bool
+	Module     *struct{ Path string }
+	Imports    []string
+	GoFiles    []string
+}
+
+func TestImportsPointDown(t *testing.T) {
+	deps := goList(t, "-deps", "./...")
+	seen := map[string]bool{}
+	for _, p := range deps {
+		if p.Module == nil || p.Module.Path != module || len(p.GoFiles) == 0 {
+			continue
+		}
+		name := roomName(p.ImportPath)
+		seen[name] = true
+		r, ok := house[name]
+		if !ok {
+			t.Errorf("package %s is not in the list: give it a layer", name)
+			continue
+		}
+		for _, path := range p.Imports {
+			checkImport(t, name, r, deps[path])
+		}
+	}
+	for name := range house {
+		if !seen[name] {
+			t.Errorf("package %s is in the list, but gone", name)
+		}
+	}
+}
+
+func checkImport(t *testing.T, name string, r room, imported listed) {
+	t.Helper()
+	switch {
+	case imported.Standard || imported.Module == nil:
+	case imported.Module.Path == module:
+		if below := roomName(imported.ImportPath); house[below].layer >= r.layer {
+			t.Errorf("%s (layer %d) imports %s (layer %d)", name, r.layer, below, house[below].layer)
+		}
+	case !slices.Contains(r.modules, imported.Module.Path):
+		t.Errorf("%s imports %s, which is not among its modules %v", name, imported.Module.Path, r.modules)
+	}
+}
+
+func roomName(path string) string {
+	if path == module {
+		return "."
+	}
+	return strings.TrimPrefix(path, module+"/")
+}
+
+// goList returns the packages that go list names, by import path.
+func goList(t *testing.T, args ...string) map[string]listed {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Standard,Module,Imports,GoFiles"}, args...)...).Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	packages := map[string]listed{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages[p.ImportPath] = p
+	}
+}

@@ -1,0 +1,215 @@
+package policy
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// A form says how a path was written.
+type form uint8
+
+const (
+	plain     form = iota // every server reads it alike
+	ambiguous             // servers differ: encoded slash, backslash, dot segment, double encoding
+	bad                   // no path: NUL, control character, invalid UTF-8, broken escape, raw ? or #
+)
+
+// asterisk is the request target of OPTIONS * (RFC 9112 section 3.2.4).
+const asterisk = "*"
+
+// matching is how paths are compared.
+type matching struct {
+	foldCase bool
+}
+
+// normal returns the form of raw, a path as sent, that rules are compared with: percent-decoded once,
+// backslashes read as slashes, ;params cut from every segment, empty segments dropped, dot segments
+// resolved, and no trailing slash. It begins with a slash, or is [asterisk]. A path that is written
+// so already is not copied.
+func (m matching) normal(raw string) (string, form) {
+	if raw == asterisk {
+		return raw, plain
+	}
+	if m.clean(raw) {
+		return trimSlash(raw), plain
+	}
+	b, f := m.appendNormal(nil, raw)
+	return string(b), f
+}
+
+// clean reports whether raw is in normal form but for a trailing slash.
+func (m matching) clean(raw string) bool {
+	if raw == "" || raw[0] != '/' {
+		return false
+	}
+	for i := 0; i < len(raw); i++ {
+		switch classes[raw[i]] {
+		case ordinary:
+		case slash:
+			if !cleanSegment(raw[i+1:]) {
+				return false
+			}
+		case upper:
+			if m.foldCase {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// cleanSegment reports whether rest begins with a segment that is neither empty nor made of dots.
+func cleanSegment(rest string) bool {
+	if rest == "" {
+		return true
+	}
+	if rest[0] == '/' {
+		return false
+	}
+	return rest[0] != '.' || !dotSegment(untilSlash(rest))
+}
+
+func untilSlash(s string) string {
+	if i := strings.IndexByte(s, '/'); i >= 0 {
+		return s[:i]
+	}
+	return s
+}
+
+func dotSegment[T string | []byte](segment T) bool {
+	return string(segment) == "." || string(segment) == ".."
+}
+
+func trimSlash(path string) string {
+	if len(path) > 1 && path[len(path)-1] == '/' {
+		return path[:len(path)-1]
+	}
+	return path
+}
+
+// appendNormal appends the normal form of raw, or nothing if raw is bad. It needs no more room than
+// raw does, unless folding case lengthens a letter.
+func (m matching) appendNormal(dst []byte, raw string) ([]byte, form) {
+	start := len(dst)
+	dst, f := appendDecoded(append(dst, '/'), raw)
+	decoded := dst[start:]
+	if f == bad || !utf8.Valid(decoded) {
+		return dst[:start], bad
+	}
+	if doubleEncoded(decoded) {
+		f = ambiguous
+	}
+	resolved, dots := resolve(decoded)
+	if dots {
+		f = ambiguous
+	}
+	if m.foldCase {
+		resolved = bytes.ToLower(resolved)
+	}
+	return append(dst[:start], resolved...), f
+}
+
+// appendDecoded appends raw percent-decoded once, its backslashes turned into slashes.
+func appendDecoded(dst []byte, raw string) ([]byte, form) {
+	f := plain
+	for i := 0; i < len(raw); i++ {
+		c, escaped := raw[i], false
+		if c == '%' {
+			if !escapeAt(raw, i) {
+				return dst, bad
+			}
+			c, escaped = unhex(raw[i+1])<<4|unhex(raw[i+2]), true
+			i += 2
+		}
+		switch {
+		case c < ' ' || c == 0x7f, !escaped && (c == '?' || c == '#'):
+			return dst, bad
+		case c == '\\':
+			c, f = '/', ambiguous
+		case c == '/' && escaped:
+			f = ambiguous
+		}
+		dst = append(dst, c)
+	}
+	return dst, f
+}
+
+// resolve drops parameters, empty segments and dot segments of path, in place. dots reports whether
+// there were dot segments. Above the root is the root.
+func resolve(path []byte) (resolved []byte, dots bool) {
+	out := path[:0]
+	for rest := path; len(rest) > 0; {
+		var segment []byte
+		segment, rest, _ = bytes.Cut(rest, []byte{'/'})
+		segment, _, _ = bytes.Cut(segment, []byte{';'})
+		switch {
+		case len(segment) == 0:
+		case !dotSegment(segment):
+			out = append(append(out, '/'), segment...)
+		default:
+			dots = true
+			if len(segment) == 2 && len(out) > 0 {
+				out = out[:bytes.LastIndexByte(out, '/')]
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, '/')
+	}
+	return out, dots
+}
+
+// doubleEncoded reports whether a decoded path would decode further.
+func doubleEncoded(decoded []byte) bool {
+	for i, c := range decoded {
+		if c == '%' && escapeAt(decoded, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// escapeAt reports whether a percent sign at s[i] is followed by two hexadecimal digits.
+func escapeAt[T string | []byte](s T, i int) bool {
+	return i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2])
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
+}
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}
+
+// A class says what a byte of a path asks of the quick scan.
+type class uint8
+
+const (
+	ordinary class = iota
+	slash
+	upper
+	rewritten
+)
+
+var classes = classify()
+
+func classify() (t [256]class) {
+	for i := range t {
+		switch c := byte(i); {
+		case c == '/':
+			t[i] = slash
+		case 'A' <= c && c <= 'Z':
+			t[i] = upper
+		case c < ' ' || c >= 0x7f || strings.IndexByte(`%;\?#`, c) >= 0:
+			t[i] = rewritten
+		}
+	}
+	return t
+}

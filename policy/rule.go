@@ -1,0 +1,140 @@
+package policy
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/weirgate/weir"
+)
+
+// A Rule is a compiled rule.
+type Rule struct {
+	weir.Rule
+
+	pattern      pattern
+	usable       bool // the pattern is one; false only while compiling
+	paths        matching
+	counters     []counter // those for every request, then the rule's own
+	keepsOut     bool      // a limit of the rule's own refuses
+	cost         int64
+	onlyStatuses []int
+	skipMethods  []string
+	widest       int // bits of the widest IPv6 network that is counted; 0 if there are no tiers
+	denyOnError  bool
+}
+
+// A counter is one limit as a rule charges it. Several rules may charge the same.
+type counter struct {
+	limit *weir.Limit
+	label string // what stands between the tag and the parts of its keys
+	per   []part
+	tiers []tier
+	own   bool // the rule's, not for every request
+}
+
+// A tier counts the same asker in a wider IPv6 network, in parallel and with a wider limit.
+type tier struct {
+	bits  int
+	limit *weir.Limit
+	label string
+}
+
+// Hits appends to d.Hits the counters that the request charges, and their keys to d.Keys. It leaves
+// d.Statuses of the same length.
+func (r *Rule) Hits(d *weir.Decision) {
+	w := keyWriter{d: d, rule: r}
+	skipped := slices.Contains(r.skipMethods, d.Request.Method)
+	for i := range r.counters {
+		c := &r.counters[i]
+		if c.own && skipped {
+			continue
+		}
+		byAddress := r.byAddress(c, d)
+		r.charge(d, c, c.limit, w.key(c, c.label, byAddress, whole))
+		if byAddress && len(c.tiers) > 0 && hasTiers(&d.Client) {
+			r.chargeTiers(d, c, &w)
+		}
+	}
+	d.Statuses = slices.Grow(d.Statuses[:0], len(d.Hits))[:len(d.Hits)]
+	clear(d.Statuses)
+}
+
+func (r *Rule) chargeTiers(d *weir.Decision, c *counter, w *keyWriter) {
+	for i := range c.tiers {
+		if t := &c.tiers[i]; t.bits < d.Client.Prefix.Bits() {
+			r.charge(d, c, t.limit, w.key(c, t.label, true, t.bits))
+		}
+	}
+}
+
+// charge appends a hit on l. One that depends on the answer is a look until that is known.
+func (r *Rule) charge(d *weir.Decision, c *counter, l *weir.Limit, k key) {
+	h := weir.Hit{Limit: l, Key: k.text, TagLen: k.tag, N: r.cost}
+	switch {
+	case l.Algorithm == weir.Concurrency:
+		h.N = 1
+	case c.own && r.onlyStatuses != nil:
+		d.OnlyStatuses = r.onlyStatuses
+		d.Deferred = append(d.Deferred, h)
+		h.N = 0
+	}
+	d.Hits = append(d.Hits, h)
+}
+
+// Decide fills in what follows from d.Statuses, or from the store's failure to answer.
+func (r *Rule) Decide(d *weir.Decision, err error) {
+	if err != nil {
+		r.decideUncounted(d)
+		return
+	}
+	for i := range d.Statuses {
+		d.Degraded = d.Degraded || d.Statuses[i].Degraded
+	}
+	switch {
+	case !d.Over():
+		settle(d, weir.Pass, weir.WithinLimits, http.StatusOK)
+	case r.Action == weir.Tag:
+		settle(d, weir.Tag, weir.OverLimit, http.StatusOK)
+	default:
+		settle(d, r.Action, weir.OverLimit, http.StatusTooManyRequests)
+	}
+}
+
+// decideUncounted answers where the store did not. It leaves no statuses, for none is known.
+func (r *Rule) decideUncounted(d *weir.Decision) {
+	d.Degraded, d.Statuses = true, d.Statuses[:0]
+	if r.denyOnError {
+		settle(d, weir.Reject, weir.StoreFailed, http.StatusServiceUnavailable)
+		return
+	}
+	settle(d, weir.Pass, weir.StoreFailed, http.StatusOK)
+}
+
+// A Limit is a limit of a rule as operators see it.
+type Limit struct {
+	*weir.Limit
+	Per     []string      // what it is counted per; empty if it is one count for all
+	Global  bool          // it holds for every request that is not exempt
+	Tiers   []*weir.Limit // the limits of wider IPv6 networks
+	Charges int64         // what a request costs
+}
+
+// Limits returns what the rule charges, the limits for every request first.
+func (r *Rule) Limits() []Limit {
+	limits := make([]Limit, 0, len(r.counters))
+	for i := range r.counters {
+		c := &r.counters[i]
+		l := Limit{Limit: c.limit, Global: !c.own, Charges: r.cost}
+		if c.limit.Algorithm == weir.Concurrency {
+			l.Charges = 1
+		}
+		for _, p := range c.per {
+			l.Per = append(l.Per, p.String())
+		}
+		for _, t := range c.tiers {
+			l.Tiers = append(l.Tiers, t.limit)
+		}
+		limits = append(limits, l)
+	}
+	return limits
+}
