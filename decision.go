@@ -80,7 +80,7 @@ func (d *Decision) RetryAfter() time.Duration {
 // Outcome is what became of a request after its decision.
 type Outcome struct {
 	HTTP     int           // the HTTP status that was sent; 0 if none was
-	Duration time.Duration // from the decision to the end of the answer
+	Duration time.Duration // from the decision to the end of the answer; the engine fills it in
 	Upstream time.Duration // spent waiting for the upstream's header; 0 if it was not asked
 	Err      error         // why the answer is the proxy's own: the upstream failed or the client went away
 }

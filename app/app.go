@@ -29,7 +29,8 @@ type Options struct {
 	// These stand in place of the configuration's words, if they are given.
 	Upstream, Listen, Admin string
 
-	Log io.Writer // where log lines go
+	Log     io.Writer // where log lines go
+	Version string    // of the program, for the metrics
 }
 
 // An App is a running Weir. Whoever starts one runs it.

@@ -76,6 +76,7 @@ func Load(o Options) (*Loaded, error) {
 	}
 	p, problems := policy.Compile(l.Config)
 	l.Policy, l.Problems = p, append(l.Problems, problems...)
+	config.SortProblems(l.Problems)
 	return l, nil
 }
 

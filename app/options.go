@@ -11,6 +11,7 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/front/proxy"
+	"github.com/weirgate/weir/internal/chain"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/respond"
 )
@@ -49,6 +50,8 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 		RefusalsPerSecond: l.Config.Log.RefusalsPerSecond,
 		Rules:             l.Policy.Names(),
 		ConfigHash:        sum,
+		Version:           a.options.Version,
+		Chain:             chainConfig(l),
 		Gauges: journal.Gauges{
 			MemoryKeys:       a.store.Keys,
 			MemoryEvictions:  a.store.Evictions,
@@ -56,6 +59,12 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 			UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
 		},
 	}, err
+}
+
+// chainConfig tells the chain diagnosis how clients are found.
+func chainConfig(l *Loaded) chain.Config {
+	r := l.Policy.Resolver()
+	return chain.Config{Strategy: r.Strategy(), FromRight: r.FromRight(), KnownProxy: r.KnownProxy, Nearest: r.Nearest}
 }
 
 // ofProxy returns a number of the proxy, or 0 without one.

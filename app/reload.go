@@ -81,6 +81,9 @@ func (a *App) replace() error {
 	proxy.CloseIdle(prev.Upstreams, next.Upstreams)
 	a.journal.SetRules(loaded.Policy.Names())
 	a.journal.SetLog(journal.Addresses(loaded.Config.Log.Addresses), loaded.Config.Log.RefusalsPerSecond)
+	if slices.ContainsFunc(changed, func(path string) bool { return strings.HasPrefix(path, "client.") }) {
+		a.journal.SetChain(chainConfig(loaded))
+	}
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.config = loaded.Config
 	a.journal.Reloaded(sum)

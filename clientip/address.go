@@ -30,12 +30,15 @@ func parseNode(s string, port portForm) (netip.Addr, bool) {
 	if s == "" || len(s) > maxEntry {
 		return netip.Addr{}, false
 	}
+	if a, ok := parse4(s); ok {
+		return a, true
+	}
 	if s[0] == '[' {
 		return parseBracketed(s, port)
 	}
 	colon := strings.IndexByte(s, ':')
 	if colon < 0 {
-		return parse4(s)
+		return netip.Addr{}, false
 	}
 	after := s[colon+1:]
 	if strings.IndexByte(after, ':') >= 0 {
@@ -174,63 +177,50 @@ func isZone(s string) bool {
 // parseGroups reads up to eight groups of hexadecimal digits, one run of zeros left out, the last
 // two perhaps in dotted form.
 func parseGroups(s string) (b [16]byte, ok bool) {
-	at, gap, start := 0, -1, 0
-	if strings.HasPrefix(s, "::") {
-		gap, start = 0, 2
-	}
-	for start < len(s) {
-		value, end, ok := group(s, start)
-		if !ok || at > 14 {
-			return b, false
-		}
-		if end < len(s) && s[end] == '.' {
-			v, ok := dotted(s[start:])
-			if !ok || at > 12 {
+	at, gap, digits, value := 0, -1, 0, uint16(0)
+	for i := range len(s) {
+		if d := hexDigit(s[i]); d <= 15 {
+			if digits == 4 || at > 14 {
 				return b, false
 			}
-			binary.BigEndian.PutUint32(b[at:], v)
-			return spread(b, at+4, gap)
+			value, digits = value<<4|uint16(d), digits+1
+			continue
 		}
-		b[at], b[at+1] = byte(value>>8), byte(value)
-		at, start = at+2, end
-		if start == len(s) {
-			break
-		}
-		if start, ok = colon(s, start); !ok || start < 0 && gap >= 0 {
+		switch {
+		case s[i] == '.':
+			return dottedEnd(b, at, gap, s[i-digits:])
+		case s[i] != ':':
+			return b, false
+		case digits > 0: // the end of a group, which something must follow
+			b[at], b[at+1] = byte(value>>8), byte(value)
+			at, digits, value = at+2, 0, 0
+			if i+1 == len(s) {
+				return b, false
+			}
+		case i > 0: // the second colon of two
+			if gap >= 0 {
+				return b, false
+			}
+			gap = at
+		case len(s) < 2 || s[1] != ':':
 			return b, false
 		}
-		if start < 0 {
-			gap, start = at, -start
-		}
+	}
+	if digits > 0 {
+		b[at], b[at+1] = byte(value>>8), byte(value)
+		at += 2
 	}
 	return spread(b, at, gap)
 }
 
-// group reads 1 to 4 hexadecimal digits at start and returns where they end.
-func group(s string, start int) (value uint16, end int, ok bool) {
-	for end = start; end < len(s); end++ {
-		digit := hexDigit(s[end])
-		if digit > 15 {
-			break
-		}
-		if end-start == 4 {
-			return 0, end, false
-		}
-		value = value<<4 | uint16(digit)
+// dottedEnd reads the last four bytes in dotted form.
+func dottedEnd(b [16]byte, at, gap int, s string) ([16]byte, bool) {
+	v, ok := dotted(s)
+	if !ok || at > 12 {
+		return b, false
 	}
-	return value, end, end > start
-}
-
-// colon reads what stands after a group: a colon before another group, whose place it returns, or
-// two, which stand for a run of zeros; then the place is negative.
-func colon(s string, at int) (next int, ok bool) {
-	switch {
-	case s[at] != ':' || at+1 == len(s):
-		return 0, false
-	case s[at+1] == ':':
-		return -(at + 2), true
-	}
-	return at + 1, true
+	binary.BigEndian.PutUint32(b[at:], v)
+	return spread(b, at+4, gap)
 }
 
 // hexDigit returns the digit's value, or more than 15.

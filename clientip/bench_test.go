@@ -43,6 +43,7 @@ func benchCases() map[string]struct {
 	return map[string]c{
 		"peer":                {Config{}, xff("203.0.113.7")},
 		"one hop":             {one, xff("203.0.113.7")},
+		"one hop prepended":   {one, xff("1.2.3.4, 203.0.113.7")},
 		"one hop forged":      {one, xff(forged() + "203.0.113.7")},
 		"one hop walled":      {one, xff(walls() + "203.0.113.7")},
 		"one hop IPv6":        {one, xff("2001:db8:1:2:3:4:5:6")},

@@ -65,8 +65,7 @@ func (h *hop) opaque() bool { return h.appends == 0 && h.header == "" }
 // Resolve fills c from req, all but its API key and plan. It allocates nothing unless req.Trace is
 // set, and reads a bounded number of bytes of a header, however long that is.
 func (r *Resolver) Resolve(req *weir.Request, c *weir.Client) {
-	c.Addr, c.Prefix, c.Source = netip.Addr{}, netip.Prefix{}, weir.Direct
-	c.Via, c.ViaUnix, c.Chain, c.Hops = netip.Addr{}, false, weir.Chain{}, c.Hops[:0]
+	c.Chain, c.Hops = weir.Chain{}, c.Hops[:0]
 	s := search{r: r, req: req, c: c, hop: req.Peer, hopUnix: req.Unix, atPeer: true}
 	switch r.strategy {
 	case byPeer:
@@ -89,16 +88,24 @@ func (r *Resolver) Resolve(req *weir.Request, c *weir.Client) {
 // and those of NAT64 (64:ff9b::/96, RFC 6052) stand for one host each, and a 6to4 site (2002::/16,
 // RFC 3056) owns a /48.
 func (r *Resolver) prefix(a netip.Addr) netip.Prefix {
-	bits := a.BitLen()
-	switch {
-	case a.IsLoopback() || a.IsLinkLocalUnicast():
-	case bits == 32:
-		bits = orDefault(r.bits4, 32)
-	case nat64.Contains(a):
-	case sixToFour.Contains(a):
-		bits = min(orDefault(r.bits6, 64), 48)
-	default:
-		bits = orDefault(r.bits6, 64)
+	if !a.Is4() {
+		return r.prefix6(a)
+	}
+	bits := orDefault(r.bits4, 32)
+	if bits == 32 || a.IsLoopback() || a.IsLinkLocalUnicast() {
+		return netip.PrefixFrom(a, 32)
+	}
+	p, _ := a.Prefix(bits)
+	return p
+}
+
+func (r *Resolver) prefix6(a netip.Addr) netip.Prefix {
+	bits := orDefault(r.bits6, 64)
+	switch b := a.As16(); {
+	case b[0] == 0 && (a.IsLoopback() || nat64.Contains(a)), b[0] == 0xfe && a.IsLinkLocalUnicast():
+		return netip.PrefixFrom(a, 128)
+	case b[0] == 0x20 && b[1] == 0x02:
+		bits = min(bits, 48)
 	}
 	p, _ := a.Prefix(bits)
 	return p
@@ -112,8 +119,7 @@ func orDefault(bits, otherwise int) int {
 }
 
 var (
-	nat64     = netip.MustParsePrefix("64:ff9b::/96")
-	sixToFour = netip.MustParsePrefix("2002::/16")
+	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 	// workers is the one address under which Cloudflare Workers of every zone call.
 	workers = netip.MustParseAddr("2a06:98c0:3600::103")
 )

@@ -163,16 +163,23 @@ var modelConfigs = []Config{
 
 var modelPeers = []string{"10.0.0.1:1", "@", "203.0.113.9:1", "", "[::1]:1", "[2400:cb00::1]:1"}
 
-// compare resolves lines in every way and reports where the resolver and the model disagree.
-func compare(t *testing.T, lines []string) {
+func modelResolvers(t testing.TB) []*Resolver {
+	var list []*Resolver
+	for _, cfg := range modelConfigs {
+		list = append(list, mustNew(t, cfg))
+	}
+	return list
+}
+
+// compare resolves lines in every way and reports where the resolvers and the model disagree.
+func compare(t *testing.T, resolvers []*Resolver, lines []string) {
 	t.Helper()
 	for i, cfg := range modelConfigs {
-		r := mustNew(t, cfg)
 		for _, remote := range modelPeers {
 			req := &weir.Request{Header: http.Header{"X-Forwarded-For": lines}}
 			req.Peer, req.Unix = weir.ParsePeer(remote)
 			var c weir.Client
-			r.Resolve(req, &c)
+			resolvers[i].Resolve(req, &c)
 			want := modelResolve(cfg, modelHop{addr: req.Peer, unix: req.Unix}, lines)
 			if diff := cmp.Diff(want, answerOf(&c)); diff != "" {
 				t.Errorf("config %d, peer %q, %q: -model +resolver:\n%s", i, remote, lines, diff)
@@ -195,8 +202,9 @@ func FuzzResolverEqualsTheModel(f *testing.F) {
 	f.Add("10.0.0.9" + strings.Repeat(", 10.0.0.9", maxTrusted))
 	f.Add("203.0.113.7," + strings.Repeat(" ", maxEntry-len("10.0.0.9")) + "10.0.0.9")
 	f.Add("203.0.113.7," + strings.Repeat(" ", maxEntry-len("10.0.0.9")+1) + "10.0.0.9")
+	resolvers := modelResolvers(f)
 	f.Fuzz(func(t *testing.T, header string) {
-		compare(t, strings.Split(header, "\n"))
+		compare(t, resolvers, strings.Split(header, "\n"))
 	})
 }
 
@@ -273,7 +281,8 @@ func TestResolverEqualsTheModelOnRandomChains(t *testing.T) {
 		seed = seed*1664525 + 1013904223
 		return int(seed>>8) % n
 	}
-	for range 1500 {
+	resolvers := modelResolvers(t)
+	for range 3000 {
 		lines := make([]string, 1+next(3))
 		for i := range lines {
 			entries := make([]string, next(4))
@@ -282,7 +291,7 @@ func TestResolverEqualsTheModelOnRandomChains(t *testing.T) {
 			}
 			lines[i] = strings.Join(entries, []string{",", ", ", " ,\t"}[next(3)])
 		}
-		compare(t, lines)
+		compare(t, resolvers, lines)
 		if t.Failed() {
 			t.Fatalf("%q", lines)
 		}

@@ -84,7 +84,7 @@ func (r *Resolver) pathPicture() string {
 		if i+1 < len(r.hops) {
 			seen = r.hops[i+1].name
 		} else if h.header != "" {
-			return h.header + ": " + clientPart + "   " + r.chainName + ": ..., " + joinBackward(right) + "   peer: " + peer + "   → the whole value"
+			return h.header + ": " + clientPart + "   " + r.rest(right) + "peer: " + peer + "   → the whole value"
 		}
 		for range h.appends - 1 {
 			right = append(right, h.name)
@@ -109,8 +109,12 @@ func reversed(list []string) []string {
 	return list
 }
 
-func joinBackward(list []string) string {
-	return strings.Join(reversed(list), ", ")
+// rest draws the chain beside a header that holds the client.
+func (r *Resolver) rest(right []string) string {
+	if len(right) == 0 {
+		return ""
+	}
+	return r.chainName + ": ..., " + strings.Join(reversed(right), ", ") + "   "
 }
 
 // ordinal writes 1st, 2nd, 3rd and so on.

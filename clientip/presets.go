@@ -90,11 +90,27 @@ const privateRanges = "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 127.0.0.0/8 169.2
 // loopbackRanges are the networks behind the word loopback.
 const loopbackRanges = "127.0.0.0/8 ::1/128"
 
-var private = newTable(mustPrefixes(privateRanges), false)
-
 // IsPrivate reports whether a, in canonical form, is of a network behind the word private: RFC 1918,
 // loopback, link-local, shared (RFC 6598) or unique local (RFC 4193).
-func IsPrivate(a netip.Addr) bool { return private.contains(a) }
+func IsPrivate(a netip.Addr) bool {
+	if !a.Is4() {
+		b := a.As16()
+		return b[0]&0xfe == 0xfc || b[0] == 0xfe && b[1]&0xc0 == 0x80 || a == netip.IPv6Loopback()
+	}
+	switch b := a.As4(); b[0] {
+	case 10, 127:
+		return true
+	case 172:
+		return b[1]&0xf0 == 16
+	case 192:
+		return b[1] == 168
+	case 169:
+		return b[1] == 254
+	case 100:
+		return b[1]&0xc0 == 64
+	}
+	return false
+}
 
 func mustPrefixes(text string) []netip.Prefix {
 	var list []netip.Prefix

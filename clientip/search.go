@@ -62,7 +62,7 @@ func (s *search) stranger() {
 	if s.req.Unix {
 		s.c.Chain.Codes |= weir.PeerUnixUntrusted
 	}
-	s.c.Source, s.c.ViaUnix = weir.Unresolved, s.req.Unix
+	s.nobody()
 }
 
 // claims returns the code for headers that came from a peer that may not send them.
@@ -114,7 +114,11 @@ func (s *search) outside(t *table) (netip.Addr, bool) {
 		s.noteEntry(a, unix, true, "")
 		s.pass(a, unix)
 	}
-	s.unresolved(weir.ChainTooLong)
+	if s.cur.left(1) == 0 {
+		s.allTrusted()
+	} else {
+		s.unresolved(weir.ChainTooLong)
+	}
 	return netip.Addr{}, false
 }
 
@@ -304,7 +308,7 @@ func (s *search) read() (a netip.Addr, unix, ok bool) {
 	}
 	a, unix, ok = s.cur.address(text)
 	if !ok {
-		s.note(clip(text), false, s.position())
+		s.note(clip(trimOWS(text)), false, s.position())
 		s.unresolved(weir.ChainInvalidEntry)
 	}
 	return a, unix, ok
@@ -334,14 +338,21 @@ func (s *search) refuse(text, name string, code weir.Codes) {
 
 // unresolved settles on nobody: the last trusted hop's word is missing or makes no sense.
 func (s *search) unresolved(code weir.Codes) {
-	s.c.Source, s.c.Via, s.c.ViaUnix = weir.Unresolved, s.hop, s.hopUnix
+	s.nobody()
 	s.c.Chain.Codes |= code
 	s.shape()
+}
+
+// nobody says that the search ended with the last hop.
+func (s *search) nobody() {
+	s.c.Source, s.c.Addr, s.c.Prefix = weir.Unresolved, netip.Addr{}, netip.Prefix{}
+	s.c.Via, s.c.ViaUnix = s.hop, s.hopUnix
 }
 
 // settle settles on a.
 func (s *search) settle(source weir.Source, a netip.Addr) {
 	s.c.Source, s.c.Addr, s.c.Prefix = source, a, s.r.prefix(a)
+	s.c.Via, s.c.ViaUnix = netip.Addr{}, false
 	if IsPrivate(a) {
 		s.c.Chain.Codes |= weir.ClientPrivate
 	}
@@ -353,7 +364,10 @@ func (s *search) settle(source weir.Source, a netip.Addr) {
 // shape fills in what the rest of the chain looks like.
 func (s *search) shape() {
 	chain := &s.c.Chain
-	entries := s.cur.read + s.cur.left(weir.ManyEntries)
+	entries := s.cur.read
+	if s.cur.more || len(s.cur.lines) > 0 {
+		entries += s.cur.left(weir.ManyEntries)
+	}
 	if entries == 0 {
 		return
 	}
@@ -361,7 +375,7 @@ func (s *search) shape() {
 	if s.r.expected > 0 && entries > s.r.expected {
 		chain.Codes |= weir.ChainLong
 	}
-	if s.c.Source == weir.Unresolved {
+	if s.c.Source == weir.Unresolved || entries == s.cur.read {
 		return
 	}
 	if text, ok := s.cur.next(maxLeft); ok {
@@ -390,9 +404,12 @@ func (s *search) position() string {
 
 // noteEntry keeps an address of the chain as a step. An empty by stands for its position.
 func (s *search) noteEntry(a netip.Addr, unix, trusted bool, by string) {
-	if !s.req.Trace {
-		return
+	if s.req.Trace {
+		s.keepEntry(a, unix, trusted, by)
 	}
+}
+
+func (s *search) keepEntry(a netip.Addr, unix, trusted bool, by string) {
 	text := unixEntry
 	if !unix {
 		text = a.String()

@@ -89,8 +89,9 @@ type Config struct {
 	// Where traces go.
 	Tracing Tracing `yaml:"tracing"`
 
-	file   string           // what Parse was told the file is called
-	places map[string]place // where each field was given, by its path
+	file   string              // what Parse was told the file is called
+	places map[string]place    // where each field was given, by its path
+	ranges map[string][]string // what client.ranges_file holds
 }
 
 // TLS names a certificate and its key. Both files are read again when they change.

@@ -147,6 +147,9 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int)
 
 // unknown notes a key that means nothing here.
 func (d *decoder) unknown(key *yaml.Node, names []string, path string) {
+	if len(d.problems) >= maxProblems {
+		return // looking for the nearest name costs more than the file is worth
+	}
 	what := "unknown key '" + strings.Trim(shown(key.Value), `"`) + "'"
 	cure := "remove it"
 	if near := nearestName(key.Value, names); near != "" {

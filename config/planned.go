@@ -32,11 +32,11 @@ func (k *checker) planned() {
 }
 
 func (k *checker) plannedRules() {
-	k.plannedPer("limits", k.Limits)
-	k.plannedPer("default.limits", k.Default.Limits)
+	k.plannedLimits("limits", k.Limits)
+	k.plannedLimits("default.limits", k.Default.Limits)
 	for i := range k.Rules {
 		r, path := &k.Rules[i], fmt.Sprintf("rules[%d]", i)
-		k.plannedPer(path+".limits", r.Limits)
+		k.plannedLimits(path+".limits", r.Limits)
 		if r.RequireKey {
 			k.wrong(path+".require_key", "require_key "+notYet, "remove it")
 		}
@@ -78,8 +78,12 @@ func (k *checker) firstGiven(section string) string {
 	return ""
 }
 
-func (k *checker) plannedPer(path string, limits []Limit) {
+func (k *checker) plannedLimits(path string, limits []Limit) {
 	for i, l := range limits {
+		if l.Quota != nil && !k.quotaTold {
+			k.quotaTold = true
+			k.doubt(fmt.Sprintf("%s[%d].quota", path, i), "quota counts are kept in memory in this version", "know that a restart forgets them")
+		}
 		for _, per := range l.Per {
 			if per == "key" || per == "plan" {
 				k.wrong(fmt.Sprintf("%s[%d].per", path, i), "per: "+per+" "+notYet, "count per: client")

@@ -15,6 +15,8 @@ type checker struct {
 	*Config
 	bad      map[string]bool // fields that have a problem already
 	problems []Problem
+
+	quotaTold bool // that quota counts do not outlive a restart
 }
 
 // wrong notes an error, unless field has a problem already: one is enough to mend.
@@ -170,8 +172,8 @@ func (k *checker) served() bool {
 
 func (k *checker) client() {
 	c := &k.Client
-	k.between("client.ipv4_prefix", c.IPv4Prefix, 0, 32)
-	k.between("client.ipv6_prefix", c.IPv6Prefix, 0, 128)
+	k.between("client.ipv4_prefix", c.IPv4Prefix, 1, 32)
+	k.between("client.ipv6_prefix", c.IPv6Prefix, 1, 128)
 	k.want("client.header", c.Header, wantToken(c.Header))
 	for i, hop := range c.Path {
 		at := fmt.Sprintf("client.path[%d]", i)
@@ -184,6 +186,10 @@ func (k *checker) client() {
 		}
 	}
 	k.tiers()
+	k.readRanges()
+	for i, network := range k.ProxyProtocol.From {
+		k.wrongIf(wantNetwork(network), fmt.Sprintf("proxy_protocol.from[%d]", i), network)
+	}
 	for i, network := range k.ExemptAddresses {
 		at := fmt.Sprintf("exempt_addresses[%d]", i)
 		k.wrongIf(wantNetwork(network), at, network)

@@ -146,10 +146,13 @@ func wantHost(host string) string {
 }
 
 // wantPath judges a path pattern: /PATH and all below it, or =/PATH alone; * is one segment. Paths are
-// compared as they are once they are resolved, so what resolving takes away never matches.
+// compared as they are once they are resolved, so what resolving takes away never matches. A lone *
+// is the target of OPTIONS *.
 func wantPath(pattern string) string {
 	text := strings.TrimPrefix(pattern, "=")
 	switch {
+	case pattern == "*":
+		return ""
 	case !strings.HasPrefix(text, "/"):
 		return "want a / in front, as in /api or =/api"
 	case strings.ContainsAny(text, "?#"):
@@ -172,7 +175,7 @@ func wantPath(pattern string) string {
 
 // wantNetwork judges a network in CIDR form or a single address.
 func wantNetwork(text string) string {
-	if _, err := netip.ParseAddr(text); err == nil {
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		return ""
 	}
 	p, err := netip.ParsePrefix(text)

@@ -105,6 +105,7 @@ func (e *Engine) Record(s *Snapshot, d *weir.Decision, o weir.Outcome) {
 	if holdsLease(d) {
 		_ = s.Store.Release(ctx, d.At, d.Hits)
 	}
+	o.Duration = e.now().Sub(d.At)
 	e.journal.Record(d, o)
 	d.Reset()
 	e.decisions.Put(d)

@@ -2,6 +2,7 @@ package incidents_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,7 +103,7 @@ func readSeen(text string) (check, error) {
 	absent, no := strings.CutPrefix(rest, "no ")
 	switch {
 	case ok && rest == "nothing":
-		return check{want: "", see: func(v *view) string { return fmt.Sprint(v.last.saw)[len("map"):] }}, nil
+		return check{want: "", see: func(v *view) string { return shown(v.last.saw) }}, nil
 	case ok && no:
 		return check{want: "", see: func(v *view) string { return lines(v.last.saw[field(absent)]) }}, nil
 	case ok && isField(rest):
@@ -110,6 +111,13 @@ func readSeen(text string) (check, error) {
 		return check{want: value, see: func(v *view) string { return lines(v.last.saw[field(name)]) }}, nil
 	}
 	return check{}, fmt.Errorf("%q: want upstream saw NAME: VALUE or upstream saw no NAME", text)
+}
+
+func shown(saw http.Header) string {
+	if saw == nil {
+		return ""
+	}
+	return fmt.Sprint(saw)
 }
 
 // readGap reads gap at most TIME: the longest time between two that passed.

@@ -176,7 +176,7 @@ func TestWhatIsWrongIsSeen(t *testing.T) {
 		{"0s reload after.yaml -> ok", "x.txt:5: no -- after.yaml --"},
 		{"0s explain GET / -> rule other", `x.txt:5: rule other: got "default", want "other"`},
 		{"0s held -> 200", "x.txt:5: got nothing, want 200"},
-		{"0s x3 every 40s GET / -> 200 x3 | gap at most 39s", `x.txt:5: gap at most 39s: got "40s", want "yes"`},
+		{"0s x2 every 40s GET / -> 200 x2 | gap at most 39s", `x.txt:5: gap at most 39s: got "40s", want "yes"`},
 	}
 	for _, test := range tests {
 		s, err := readScript("x.txt", []byte(header+test.line+"\n"))

@@ -65,6 +65,7 @@ func walk(s *script) []error {
 // compile returns what the policy of that name puts in force, but for the store.
 func (r *road) compile(name string) (s *engine.Snapshot, problems []config.Problem, maxKeys int) {
 	c, problems := config.Parse(name, r.script.files[name], nil)
+	problems = slices.DeleteFunc(problems, nothingServed)
 	if config.HasErrors(problems) {
 		return nil, problems, 0
 	}
@@ -73,6 +74,9 @@ func (r *road) compile(name string) (s *engine.Snapshot, problems []config.Probl
 		Headers: c.Headers, LegacyReset: c.LegacyReset, ProblemTypeBase: c.ProblemTypeBase, HTML: c.HTML, AllowOrigin: c.CORS.AllowOrigin,
 	})}, append(problems, more...), c.Store.Memory.MaxKeys
 }
+
+// nothingServed is the warning that a policy without a front is given; here the runner is the front.
+func nothingServed(p config.Problem) bool { return p.Warning && p.Field == "listen" }
 
 func tell(problems []config.Problem) string {
 	var all []string

@@ -124,7 +124,7 @@ func (s *script) readSteps(after int, text string) error {
 //	TIME WHAT [| Header: value]… -> ANSWERS [| check]…
 func readStep(line string) (step, error) {
 	left, right, _ := strings.Cut(line, " -> ")
-	given, wanted := strings.Split(left, " | "), strings.Split(right, " | ")
+	given, wanted := parts(left), parts(right)
 	w := words(strings.Fields(given[0]))
 	var st step
 	var err error
@@ -140,6 +140,15 @@ func readStep(line string) (step, error) {
 		}
 	}
 	return st, st.expect(right, wanted)
+}
+
+// parts returns what stands between bars.
+func parts(text string) []string {
+	all := strings.Split(text, " | ")
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
 }
 
 // expect reads the right side of a step.
@@ -310,9 +319,10 @@ func (q *request) clause(text string) (err error) {
 	return err
 }
 
+// isField reports whether text is a header line, which may have an empty value.
 func isField(text string) bool {
-	name, _, ok := strings.Cut(text, ": ")
-	return ok && name != "" && !strings.Contains(name, " ")
+	name, value, ok := strings.Cut(text, ":")
+	return ok && name != "" && !strings.Contains(name, " ") && (value == "" || value[0] == ' ')
 }
 
 // readAnswers parses answers such as: 200 x60 then 429; 200 x10, 429 x5; held x2, 429.

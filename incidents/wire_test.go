@@ -164,6 +164,8 @@ func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:  handler,
 		ErrorLog: log.New(io.Discard, "", 0),
+		// As the proxy front does: OPTIONS * is a request like any other.
+		DisableGeneralOptionsHandler: true,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, callKey{}, c.(serverSide).call)
 		},

@@ -44,10 +44,10 @@ func bucketSize(l *weir.Limit) int64 {
 }
 
 // drainTime is how many nanoseconds pass until v is gone, rounded up and held at the greatest that
-// fits. Where the limit drains nothing it is one window.
+// fits, which it is where the limit drains nothing.
 func drainTime(l *weir.Limit, v level) int64 {
-	if l.Max == 0 {
-		return int64(l.Window)
+	if v == (level{}) {
+		return 0
 	}
 	return v.over(l.Max)
 }
@@ -77,14 +77,10 @@ func (v level) minus(u level) level {
 	return level{hi, lo}
 }
 
-// plus is v + u, held at the greatest that fits.
+// plus is v + u. Below two buckets, as here, it fits.
 func (v level) plus(u level) level {
 	lo, carry := bits.Add64(v.lo, u.lo, 0)
-	hi, carry := bits.Add64(v.hi, u.hi, carry)
-	if carry > 0 {
-		return level{math.MaxUint64, math.MaxUint64}
-	}
-	return level{hi, lo}
+	return level{v.hi + u.hi + carry, lo}
 }
 
 // product is a × b for a and b of at least 0. It fits.

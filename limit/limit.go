@@ -5,9 +5,9 @@
 // rounded: a wait that is told is the first nanosecond at which the hit passes.
 //
 // Times are Unix nanoseconds as [Nanos] makes them. A counter never goes back in time: for a call
-// from before the last admitted hit its clock stands still, so that such a call refills nothing.
-// If the clock was set back by more than a minute, the counter is moved with it and keeps what was
-// used, so that nobody is locked out until the clock has caught up.
+// from before the last admitted hit its clock stands still, so that such a call refills nothing. A
+// clock that was set back by more than a window (at least a minute; a day for quotas) finds counters
+// as if they had never been used, for else they would stand still until it has caught up.
 package limit
 
 import (
@@ -31,9 +31,6 @@ type State struct {
 	Prev uint64
 }
 
-// backstep is how far back a clock may go before counters follow it.
-const backstep = int64(time.Minute)
-
 // inFlightWait is what a refusal by Concurrency says: nobody knows when a holder ends.
 const inFlightWait = int64(time.Second)
 
@@ -45,19 +42,10 @@ const inFlightWait = int64(time.Second)
 // flight: from then on it answers as the zero State does.
 func Take(l *weir.Limit, s State, now, n int64, out *weir.Status) State {
 	out.Limit, out.Degraded = l, false
-	if now < s.Last {
-		return takeEarlier(l, s, now, n, out)
+	if now >= s.Last || l.Algorithm == weir.Concurrency {
+		return takeAt(l, s, now, n, out)
 	}
-	return takeAt(l, s, now, n, out)
-}
-
-// Look fills out with what Take would say of a hit that is not charged because another limit refused
-// the request: the verdict on n, and what is left without it.
-func Look(l *weir.Limit, s State, now, n int64, out *weir.Status) {
-	Take(l, s, now, n, out)
-	if out.Allowed && n > 0 {
-		Take(l, s, now, 0, out)
-	}
+	return takeEarlier(l, s, now, n, out)
 }
 
 // Nanos returns t in Unix nanoseconds, held within 1970 and 2262, the years that fit.
@@ -91,22 +79,24 @@ func takeAt(l *weir.Limit, s State, now, n int64, out *weir.Status) State {
 
 // takeEarlier is Take for a now before the last admitted hit.
 func takeEarlier(l *weir.Limit, s State, now, n int64, out *weir.Status) State {
-	at, moved := steady(s.Last, now), s
-	moved.Last = min(s.Last, at)
-	next := takeAt(l, moved, at, n, out)
-	delay(out, at-now)
-	if next == moved {
-		return s
+	if !follows(l, s.Last, now) {
+		next := takeAt(l, s, s.Last, n, out)
+		delay(out, s.Last-now)
+		return next
 	}
-	return next
+	if next := takeAt(l, State{}, now, n, out); next != (State{}) {
+		return next
+	}
+	return s
 }
 
-// steady returns the time that a counter last used at last sees at now.
-func steady(last, now int64) int64 {
-	if now < last && last-now <= backstep {
-		return last
+// follows reports whether now is so long before last that a counter of l goes back with the clock.
+func follows(l *weir.Limit, last, now int64) bool {
+	patience := max(l.Window, time.Minute)
+	if l.Algorithm == weir.Quota {
+		patience = 24 * time.Hour
 	}
-	return now
+	return last-now > int64(patience)
 }
 
 // delay makes out true for an asker whose clock is behind the counter's by late nanoseconds.

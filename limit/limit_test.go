@@ -173,7 +173,9 @@ func TestTokenBucket(t *testing.T) {
 		{333_333_334, 1, true, 0, 0},
 		{333_333_334, 1, false, 0, 333_333_334},
 	})
-	run(t, bucket(0, 0, sec), []step{{0, 1, false, 0, weir.Never}, {0, 0, false, 0, weir.Never}}) // CNT-50
+	for _, burst := range []int64{0, 5} { // CNT-50
+		run(t, bucket(0, burst, sec), []step{{0, 1, false, 0, weir.Never}, {0, 0, false, 0, weir.Never}})
+	}
 }
 
 func bucket(most, burst int64, w time.Duration) *weir.Limit {
@@ -195,6 +197,11 @@ func TestTokenBucketIdleForCenturies(t *testing.T) {
 		{12 * time.Hour, 1, true, 9, 0},
 		{400 * day, 1, true, 9, 0},
 		{290 * year, 10, true, 0, 0},
+	})
+	run(t, bucket(1e6, 1e6, day), []step{ // a level of more than 64 bits
+		{0, 200_000, true, 800_000, 0},
+		{0, 100_000, true, 700_000, 0},
+		{12 * time.Hour, 1_000_000, true, 0, 0},
 	})
 	run(t, bucket(1, math.MaxInt64, 290*year), []step{
 		{0, math.MaxInt64, true, 0, 0},
@@ -293,6 +300,10 @@ func TestTokenBucketMaxChange(t *testing.T) {
 	if st := a.take(int64(63*sec), 1); st.Allowed || st.RetryAfter != weir.Never {
 		t.Errorf("nothing passes: %+v, want never", st)
 	}
+	var unused weir.Status
+	if Take(a.l, State{}, int64(day), 1, &unused); unused.ResetAfter != 0 {
+		t.Errorf("unused, nothing passes: %+v, want no reset", unused)
+	}
 }
 
 func TestConcurrency(t *testing.T) {
@@ -329,25 +340,36 @@ func TestClockGoesBack(t *testing.T) {
 	}
 }
 
-// A clock that is set back by hours neither refills nor locks out until it has caught up.
+// A clock that is set back by more than a window does not lock out until it has caught up. What is
+// in flight stays so.
 func TestClockSetFarBack(t *testing.T) {
 	for _, l := range everyKind(2) {
 		t.Run(l.Algorithm.String(), func(t *testing.T) {
-			a, now := &asker{l: l}, int64(100*day+day/2)
+			a, now, patience := &asker{l: l}, int64(100*day+day/2), max(l.Window, time.Minute)
+			if l.Algorithm == weir.Quota {
+				patience = day
+			}
+			a.take(now, 2)
+			if st := a.take(now-int64(patience), 1); st.Allowed || st.RetryAfter <= patience {
+				t.Errorf("set back by %v: %+v, want a wait until the clock has caught up", patience, st)
+			}
+			now -= int64(patience) + 1
+			if st := a.take(now, 3); st.Allowed || st.Remaining != 2 || st.RetryAfter != weir.Never {
+				t.Errorf("set back further, cost 3: %+v, want never and 2 left", st)
+			}
+			if st := a.peek(now+int64(patience)+1, 1); st.Allowed {
+				t.Errorf("set right again: %+v, want a refusal as if nothing had been", st)
+			}
+			if st := a.take(now, 1); !st.Allowed || st.Remaining != 1 {
+				t.Errorf("set back further: %+v, want the first of two", st)
+			}
 			a.take(now, 1)
-			now -= int64(48 * time.Hour)
-			if st := a.take(now, 1); !st.Allowed || st.Remaining != 0 {
-				t.Errorf("set back: %+v, want the second of two", st)
-			}
-			st := a.take(now, 1)
-			if st.Allowed || st.RetryAfter <= 0 || st.RetryAfter > day {
-				t.Errorf("set back: %+v, want a wait of no more than a window", st)
-			}
-			if st := a.take(now+int64(st.RetryAfter), 1); !st.Allowed {
-				t.Errorf("after the wait: %+v", st)
+			if st := a.take(now, 1); st.Allowed || st.RetryAfter > patience {
+				t.Errorf("set back further, the third: %+v, want a refusal", st)
 			}
 		})
 	}
+	run(t, &weir.Limit{Algorithm: weir.Concurrency, Max: 2}, []step{{day, 2, true, 0, 0}, {0, 1, false, 0, sec}})
 }
 
 func TestNanos(t *testing.T) {

@@ -230,7 +230,7 @@ func TestAgainstModels(t *testing.T) {
 	for a, m := range models {
 		t.Run(a.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, uint64(a)))
-			for range 60 {
+			for range 40 {
 				l := &weir.Limit{Algorithm: a, Max: rng.Int64N(9), Window: windows[rng.IntN(len(windows))]}
 				if a == weir.TokenBucket {
 					l.Burst = 1 + rng.Int64N(9)

@@ -125,26 +125,6 @@ func TestWaitOnlyCountsDown(t *testing.T) {
 	}
 }
 
-// Look judges as Take does, and says what is left without the hit.
-func TestLook(t *testing.T) {
-	l := &weir.Limit{Max: 3, Window: time.Minute}
-	var st weir.Status
-	s := Take(l, State{}, int64(day), 1, &st)
-	for _, c := range []struct {
-		n    int64
-		want weir.Status
-	}{
-		{0, weir.Status{Limit: l, Allowed: true, Remaining: 2, ResetAfter: time.Minute}},
-		{2, weir.Status{Limit: l, Allowed: true, Remaining: 2, ResetAfter: time.Minute}},
-		{3, weir.Status{Limit: l, Remaining: 2, ResetAfter: time.Minute, RetryAfter: time.Minute}},
-		{4, weir.Status{Limit: l, Remaining: 2, ResetAfter: time.Minute, RetryAfter: weir.Never}},
-	} {
-		if Look(l, s, int64(day), c.n, &st); st != c.want {
-			t.Errorf("cost %d:\n got %+v\nwant %+v", c.n, st, c.want)
-		}
-	}
-}
-
 // A log holds as many stamps as its limit lets pass, and no more.
 func TestLogGrowsOnDemand(t *testing.T) {
 	l := &weir.Limit{Algorithm: weir.SlidingLog, Max: 10_000, Window: time.Minute}

@@ -1,8 +1,8 @@
 // Package middleware puts Weir before any net/http handler. [Open] does it in one call, by a
 // configuration file; [New] is for programs that build the engine themselves.
 //
-// It is also the one HTTP road of the weir program: its reverse proxy is [Middleware.Serve] with
-// forwarding behind it.
+// It is also the one HTTP road of the weir program: its reverse proxy is [Middleware.Wrap] around
+// forwarding.
 package middleware
 
 import (
@@ -10,7 +10,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
@@ -136,6 +135,6 @@ func (m *Middleware) end(x *exchange, finished bool) {
 	}
 	d := c.Decision
 	c.Decision = nil // whoever kept the call must not read another request's
-	c.Outcome.HTTP, c.Outcome.Duration = x.w.status, time.Since(d.At)
+	c.Outcome.HTTP = x.w.status
 	m.engine.Record(c.Snapshot, d, c.Outcome)
 }

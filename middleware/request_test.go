@@ -168,3 +168,21 @@ func TestAnUnmarkedRequestIsNotCopied(t *testing.T) {
 		}
 	})
 }
+
+// A decision need not be under a rule: then nothing is tagged, and no body is too long.
+func TestWithoutARule(t *testing.T) {
+	r := local("POST", "/", "192.0.2.1")
+	r.ContentLength = 1 << 40
+	d := &weir.Decision{Action: weir.Tag}
+	if got := mark(r, d); got != r || tooLong(d, r) {
+		t.Errorf("marked %v, too long %v", got != r, tooLong(d, r))
+	}
+}
+
+// Where no limit was passed, the reason is what the upstream is told.
+func TestTagTellsTheReason(t *testing.T) {
+	d := &weir.Decision{Action: weir.Tag, Reason: weir.StoreFailed, Rule: &weir.Rule{TagHeader: "X-Weir-Tag"}}
+	if got, want := mark(local("GET", "/", "192.0.2.1"), d).Header.Get("X-Weir-Tag"), string(weir.StoreFailed); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -113,6 +114,26 @@ func TestReadFromReachesTheConnection(t *testing.T) {
 	x.w.to, x.w.exchange = to, &x
 	if n, err := x.w.ReadFrom(file); n != 7 || err != nil || to.sent != io.Reader(file) {
 		t.Errorf("sent %v: %d, %v", to.sent, n, err)
+	}
+}
+
+// taken is a connection that somebody else has already.
+type taken struct{ httptest.ResponseRecorder }
+
+func (w *taken) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
+
+// What the handler says after it could not take over is what counts, and its copies arrive.
+func TestATakeOverThatFails(t *testing.T) {
+	h, w := build(t, ``), &taken{*httptest.NewRecorder()}
+	h.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, _, err := w.(http.Hijacker).Hijack(); !errors.Is(err, http.ErrHijacked) {
+			t.Errorf("taken over: %v", err)
+		}
+		w.WriteHeader(501)
+		w.(io.ReaderFrom).ReadFrom(strings.NewReader("sorry"))
+	})).ServeHTTP(w, local("GET", "/", "192.0.2.1"))
+	if got := h.records(t, 1)[0].Status; got != 501 || w.Code != 501 || w.Body.String() != "sorry" {
+		t.Errorf("recorded %d, sent %d %q, want 501 and sorry", got, w.Code, w.Body)
 	}
 }
 

@@ -161,8 +161,8 @@ func TestKEY06LongValuesAreHashedNotCut(t *testing.T) {
 	}
 }
 
-func TestKEY10AddressAndPathAreOneTuple(t *testing.T) {
-	// A limit per path that is counted in one bucket per address lets one path drain the others.
+// A limit per path that was counted in one bucket per address let one path drain the others.
+func TestAddressAndPathAreOneTuple(t *testing.T) {
 	p, c := policyOf(t, "default: {limits: [{rate: 3/1m, per: [client, path]}]}\n"), counts{}
 	exhaust(t, c, p, 3, request("/a"))
 	want(t, c, p, false, "/a", "//a", "/x/../a")

@@ -59,7 +59,7 @@ func (c *compiler) warn(field, what, cure string) {
 // client compiles who is asking.
 func (c *compiler) client() {
 	from := &c.cfg.Client
-	resolver, problems := clientip.New(identity(from))
+	resolver, problems := clientip.New(identity(from, c.cfg.Ranges()))
 	for _, p := range problems {
 		if p.Warning {
 			c.warn("client."+p.Field, p.What, p.Cure)
@@ -75,13 +75,13 @@ func (c *compiler) client() {
 	slices.SortFunc(c.tiers, func(a, b tierSpec) int { return b.bits - a.bits })
 }
 
-// identity is the client's part of the file in the resolver's words.
-func identity(from *config.Client) clientip.Config {
+// identity is the client's part of the file in the resolver's words; ranges replace the presets'.
+func identity(from *config.Client, ranges map[string][]string) clientip.Config {
 	to := clientip.Config{
 		Forwarded: from.Forwarded, Header: from.Header, HeaderFormat: from.HeaderFormat,
 		Peers: from.Peers, Via: from.Via, TrustedProxies: from.TrustedProxies, FromRight: from.FromRight,
 		IPv4Prefix: from.IPv4Prefix, IPv6Prefix: from.IPv6Prefix,
-		DangerouslyTrustEveryone: from.DangerouslyTrustEveryone,
+		Ranges: ranges, DangerouslyTrustEveryone: from.DangerouslyTrustEveryone,
 	}
 	for _, h := range from.Path {
 		to.Path = append(to.Path, clientip.Hop{Name: h.Name, CIDRs: h.CIDRs, Appends: h.Appends, Header: h.Header})

@@ -24,10 +24,38 @@ type tree struct {
 
 // A node is where a path pattern may end or go on.
 type node struct {
-	literal map[string]*node
+	literal literals
 	any     *node
 	prefix  methods // for this path and all below it
 	exact   methods // for this path alone
+}
+
+// literals are the nodes below one by a literal segment. The first needs no map, and most nodes have
+// but one.
+type literals struct {
+	text  string
+	first *node
+	more  map[string]*node
+}
+
+func (l *literals) find(text string) *node {
+	if l.text == text {
+		return l.first
+	}
+	return l.more[text]
+}
+
+func (l *literals) add(text string) *node {
+	n := new(node)
+	if l.first == nil {
+		l.text, l.first = text, n
+		return n
+	}
+	if l.more == nil {
+		l.more = map[string]*node{}
+	}
+	l.more[text] = n
+	return n
 }
 
 // methods holds the patterns that end at one place: one for any method, or one for each.
@@ -86,15 +114,10 @@ func (n *node) child(s segment) *node {
 		}
 		return n.any
 	}
-	if n.literal == nil {
-		n.literal = map[string]*node{}
+	if c := n.literal.find(s.text); c != nil {
+		return c
 	}
-	c := n.literal[s.text]
-	if c == nil {
-		c = new(node)
-		n.literal[s.text] = c
-	}
-	return c
+	return n.literal.add(s.text)
 }
 
 func (m *methods) add(p *pattern, id int) int {
@@ -181,7 +204,7 @@ func (n *node) find(rest, method string) int {
 		return n.prefix.find(method)
 	}
 	segment, below := nextSegment(rest)
-	if c := n.literal[segment]; c != nil {
+	if c := n.literal.find(segment); c != nil {
 		if id := c.find(below, method); id != none {
 			return id
 		}

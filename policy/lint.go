@@ -16,9 +16,6 @@ func (c *compiler) lint() {
 		field := fmt.Sprintf("rules[%d]", i)
 		c.lintPattern(field, r)
 		c.lintOverlap(field, r, rules[:i], rules[i+1:])
-		if from := &c.cfg.Rules[i]; from.Action == "drop" && from.RequireKey {
-			c.warn(field+".action", "holders of an API key learn nothing from a dropped connection and try again at once", "use action: reject")
-		}
 	}
 }
 

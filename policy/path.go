@@ -47,7 +47,7 @@ func (m matching) clean(raw string) bool {
 		switch classes[raw[i]] {
 		case ordinary:
 		case slash:
-			if !cleanSegment(raw[i+1:]) {
+			if i+1 < len(raw) && (raw[i+1] == '/' || raw[i+1] == '.') && !cleanSegment(raw[i+1:]) {
 				return false
 			}
 		case upper:
@@ -61,15 +61,10 @@ func (m matching) clean(raw string) bool {
 	return true
 }
 
-// cleanSegment reports whether rest begins with a segment that is neither empty nor made of dots.
+// cleanSegment reports whether rest begins with a segment that is neither empty nor a dot segment.
 func cleanSegment(rest string) bool {
-	if rest == "" {
-		return true
-	}
-	if rest[0] == '/' {
-		return false
-	}
-	return rest[0] != '.' || !dotSegment(untilSlash(rest))
+	s := untilSlash(rest)
+	return s != "" && !dotSegment(s)
 }
 
 func untilSlash(s string) string {

@@ -68,8 +68,9 @@ func grpcCode(status int) int {
 
 // refuseGRPC answers with p as a gRPC status that clients do not retry by themselves; the wait is in
 // its RetryInfo. A plain 429 would become UNAVAILABLE, which many retry at once.
-func (r *Responder) refuseGRPC(w http.ResponseWriter, to form, p *problem) int {
+func (r *Responder) refuseGRPC(w http.ResponseWriter, req *http.Request, to form, p *problem) int {
 	r.Headers(w.Header(), p.d)
+	r.allow(w.Header(), req)
 	trailers := append(grpcStatus(p), [2]string{"grpc-retry-pushback-ms", "-1"})
 	if p.name != "" {
 		details := base64.RawStdEncoding.EncodeToString(appendStatus(nil, p))
@@ -79,7 +80,8 @@ func (r *Responder) refuseGRPC(w http.ResponseWriter, to form, p *problem) int {
 	return http.StatusOK
 }
 
-func (r *Responder) problemGRPC(w http.ResponseWriter, to form, p *problem) {
+func (r *Responder) problemGRPC(w http.ResponseWriter, req *http.Request, to form, p *problem) {
+	r.allow(w.Header(), req)
 	if p.status == http.StatusRequestTimeout {
 		w.Header().Set("Connection", "close")
 	}

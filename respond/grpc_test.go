@@ -157,6 +157,20 @@ func TestGRPCWeb(t *testing.T) {
 	}
 }
 
+// grpc-web comes from browsers, which show a script nothing that it may not read.
+func TestGRPCWebIsReadableByScripts(t *testing.T) {
+	const site = "https://app.example"
+	req := get("Content-Type", "application/grpc-web", "Origin", site)
+	refusal, problem := httptest.NewRecorder(), httptest.NewRecorder()
+	New(Options{AllowOrigin: site}).Refusal(refusal, req, refused(time.Second))
+	New(Options{AllowOrigin: site}).Problem(problem, req, 502, "down")
+	for _, w := range []*httptest.ResponseRecorder{refusal, problem} {
+		if got := w.Header().Get("Access-Control-Allow-Origin"); got != site {
+			t.Errorf("Access-Control-Allow-Origin: got %q, want %s", got, site)
+		}
+	}
+}
+
 // Whatever a limit is called, the header block stays one that can be sent.
 func FuzzPercentEncoded(f *testing.F) {
 	f.Add("50% \r\nx: y")

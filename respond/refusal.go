@@ -15,7 +15,7 @@ func (r *Responder) Refusal(w http.ResponseWriter, req *http.Request, d *weir.De
 	defer r.done(b)
 	p := refusalOf(*b, d)
 	if form := grpcForm(req.Header); form != notGRPC {
-		return r.refuseGRPC(w, form, &p)
+		return r.refuseGRPC(w, req, form, &p)
 	}
 	f := fields{text: *b}
 	if p.wait > 0 {
@@ -33,7 +33,7 @@ func (r *Responder) Refusal(w http.ResponseWriter, req *http.Request, d *weir.De
 func (r *Responder) Problem(w http.ResponseWriter, req *http.Request, status int, detail string) {
 	p := problem{status: status, title: http.StatusText(status), detail: detail}
 	if form := grpcForm(req.Header); form != notGRPC {
-		r.problemGRPC(w, form, &p)
+		r.problemGRPC(w, req, form, &p)
 		return
 	}
 	b := r.buffer()

@@ -2,12 +2,15 @@ package respond
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dunglas/httpsfv"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir"
@@ -106,6 +109,15 @@ func TestRetryAfter(t *testing.T) {
 		if got := a.Header.Get("Retry-After"); got != test.want {
 			t.Errorf("%v: got Retry-After %q, want %q", test.wait, got, test.want)
 		}
+	}
+}
+
+// A refusal without an HTTP status is never an answer that looks like success.
+func TestRefusalWithoutAStatus(t *testing.T) {
+	d := refused(time.Second)
+	d.HTTP = 0
+	if a := refusal(t, Options{}, get(), d); a.Status != 429 {
+		t.Errorf("got %d, want 429", a.Status)
 	}
 }
 
@@ -321,5 +333,53 @@ func BenchmarkHeaders(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Headers(h, d)
+	}
+}
+
+// medplum#10518: clients that read Retry-After and clients that read RateLimit come back at the same
+// moment, whatever limits refused.
+func TestRetryAfterAgreesWithRateLimit(t *testing.T) {
+	waits := []time.Duration{1, time.Second - 1, time.Second, 90 * time.Second, time.Hour + 1}
+	for _, a := range waits {
+		for _, b := range waits {
+			d := refused(a)
+			d.Statuses = append(d.Statuses,
+				weir.Status{Limit: perMinute("spare", 60), Allowed: true, ResetAfter: 9 * time.Hour},
+				weir.Status{Limit: perMinute("other", 60), RetryAfter: b, ResetAfter: 9 * time.Hour})
+			h := refusal(t, Options{}, get(), d).Header
+			list, err := httpsfv.UnmarshalList(h.Values("RateLimit"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reset, _ := list[0].(httpsfv.Item).Params.Get("t"); fmt.Sprint(reset) != h.Get("Retry-After") {
+				t.Errorf("waits %v and %v: t is %v and Retry-After %s", a, b, reset, h.Get("Retry-After"))
+			}
+		}
+	}
+}
+
+// Over a wire, where net/http frames the answer: whole for GET, its header alone for HEAD.
+func TestRefusalOnAConnection(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		new(Responder).Refusal(w, r, refused(3*time.Second))
+	}))
+	defer server.Close()
+	for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
+		r, err := http.NewRequest(method, server.URL, strings.NewReader(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != 429 || answer.Header.Get("Retry-After") != "3" || answer.Close {
+			t.Errorf("%s: %d, %v, %v", method, answer.StatusCode, answer.Header, err)
+		}
+		if whole := json.Valid(body); whole != (method != "HEAD") || !whole && len(body) > 0 {
+			t.Errorf("%s: body %q", method, body)
+		}
 	}
 }

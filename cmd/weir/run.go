@@ -9,7 +9,7 @@ import (
 )
 
 func runCommand() *cobra.Command {
-	o := app.Options{Env: os.Environ()}
+	o := app.Options{Env: os.Environ(), Version: thisBuild().Version}
 	cmd := &cobra.Command{
 		Use:   "run [-c weir.yaml] [--upstream URL] [--listen ADDR] [--admin ADDR]",
 		Short: "Run every front that the configuration names",

@@ -13,8 +13,7 @@ import (
 )
 
 // forward hands an admitted request to its upstream.
-func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
-	c := middleware.FromContext(r.Context())
+func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, c *middleware.Call) {
 	up := pick(c)
 	switch {
 	case r.Method == http.MethodConnect:
@@ -33,25 +32,8 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 		defer patient.stop()
 		w = patient
 	}
-	defer interrupted(r.Context(), c)
-	begin(c)
-	up.proxy.ServeHTTP(w, r)
-}
-
-// begin notes, as a negative duration, how long after the decision the upstream was asked. asked turns
-// that into how long its header took.
-func begin(c *middleware.Call) { c.Outcome.Upstream = -max(1, time.Since(c.Decision.At)) }
-
-func asked(c *middleware.Call) {
-	if c.Outcome.Upstream < 0 {
-		c.Outcome.Upstream += time.Since(c.Decision.At)
-	}
-}
-
-// answered is called with the header of the upstream's answer.
-func answered(r *http.Response) error {
-	asked(middleware.FromContext(r.Request.Context()))
-	return nil
+	t := &transfer{w: w, in: r, call: c, up: up}
+	t.run()
 }
 
 var (
@@ -59,43 +41,35 @@ var (
 	errClientGone   = errors.New("client went away")
 )
 
-// interrupted notes why an answer broke off. The panic is how ReverseProxy tells net/http to end the
-// connection or the stream, so that the asker sees that something is missing.
-func interrupted(ctx context.Context, c *middleware.Call) {
-	why := recover()
-	if why == nil {
-		return
-	}
-	if c.Outcome.Err == nil && why == http.ErrAbortHandler {
-		c.Outcome.Err = errUpstreamDied
-		if ctx.Err() != nil {
-			c.Outcome.Err = gone(ctx)
-		}
-	}
-	panic(why)
-}
-
 // gone is the outcome of a request whose client did not wait.
 func gone(ctx context.Context) error { return fmt.Errorf("%w: %w", errClientGone, ctx.Err()) }
 
-// failed answers a request that its upstream did not.
-func failed(w http.ResponseWriter, r *http.Request, err error) {
-	c := middleware.FromContext(r.Context())
-	asked(c)
+// fail answers a request that its upstream did not.
+func (t *transfer) fail(err error) {
+	ctx := t.in.Context()
 	status, detail := http.StatusBadGateway, "The upstream cannot be reached."
-	switch fault := faultOf(r.Context()); {
+	switch fault := faultOf(ctx); {
 	case fault != guard.None:
 		err = &guard.Error{Fault: fault}
 		status, detail = fault.Status(), fault.String()
-		w.Header().Set("Connection", "close")
-	case r.Context().Err() != nil:
-		c.Outcome.Err = gone(r.Context())
+		t.w.Header().Set("Connection", "close")
+	case ctx.Err() != nil:
+		t.call.Outcome.Err = gone(ctx)
 		return
 	case late(err):
 		status, detail = http.StatusGatewayTimeout, "The upstream did not answer in time."
 	}
-	c.Outcome.Err = err
-	c.Snapshot.Respond.Problem(w, r, status, detail)
+	t.call.Outcome.Err = err
+	t.call.Snapshot.Respond.Problem(t.w, t.in, status, detail)
+}
+
+// abort ends the connection or the stream, so that the asker sees that something is missing.
+func (t *transfer) abort() {
+	t.call.Outcome.Err = errUpstreamDied
+	if ctx := t.in.Context(); ctx.Err() != nil {
+		t.call.Outcome.Err = gone(ctx)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // faultOf returns what was wrong with the body of the request.
@@ -116,3 +90,9 @@ func late(err error) bool {
 	}
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
+
+// begin notes, as a negative duration, how long after the decision the upstream is asked. answered
+// turns that into how long its header took.
+func begin(c *middleware.Call) { c.Outcome.Upstream = -max(1, time.Since(c.Decision.At)) }
+
+func answered(c *middleware.Call) { c.Outcome.Upstream += time.Since(c.Decision.At) }

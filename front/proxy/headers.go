@@ -28,13 +28,84 @@ func newHeaders(o UpstreamOptions) *headers {
 	return h
 }
 
-// clean deletes from h what poses as a word of ours or of a trusted proxy.
-func (x *headers) clean(h http.Header, d *weir.Decision) {
-	for name := range h {
-		if x.poses(name, h, d) {
-			delete(h, name)
+// request returns the header that the upstream gets: what in says to it, without what poses as a word
+// of ours or of a trusted proxy, and what we know about who asks. It shares the lines of in.
+func (x *headers) request(in *http.Request, d *weir.Decision) http.Header {
+	const told = 6 // fields that are set below
+	h := make(http.Header, len(in.Header)+told)
+	for name, lines := range in.Header {
+		if !hopByHop(name) && !x.poses(name, in.Header, d) {
+			h[name] = lines
 		}
 	}
+	x.nominate(h, in.Header)
+	if _, ok := h["User-Agent"]; !ok {
+		h["User-Agent"] = []string{""} // keeps the transport from naming itself
+	}
+	x.tell(h, in, d)
+	return h
+}
+
+// hopByHop reports whether name is a field of one connection only (RFC 9110 section 7.6.1).
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade", "Http2-Settings":
+		return true
+	}
+	return false
+}
+
+// nominate follows in's Connection, Upgrade and TE. It deletes the fields that Connection names, but for
+// those that are meant for the upstream: naming them there is a way to have a proxy strip a credential.
+func (x *headers) nominate(h, in http.Header) {
+	for _, line := range in["Connection"] {
+		for option := range strings.SplitSeq(line, ",") {
+			name := textproto.CanonicalMIMEHeaderKey(textproto.TrimString(option))
+			if !endToEnd(name) && !slices.Contains(x.tags, name) && !slices.Contains(x.identity, name) {
+				delete(h, name)
+			}
+			if protocol := first(in["Upgrade"]); name == "Upgrade" && mayUpgrade(protocol) {
+				h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{protocol}
+			}
+		}
+	}
+	for _, line := range in["Te"] {
+		if strings.Contains(strings.ToLower(line), "trailers") {
+			h["Te"] = []string{"trailers"}
+		}
+	}
+}
+
+// mayUpgrade reports whether protocol is not another form of HTTP, in which requests would pass unseen.
+func mayUpgrade(protocol string) bool {
+	protocol = strings.ToLower(protocol)
+	return protocol != "" && !strings.Contains(protocol, "h2c") && !strings.Contains(protocol, "http/") && !strings.Contains(protocol, "tls/")
+}
+
+// endToEnd reports whether name is a field that no connection can own: one for the upstream to read, by
+// the standards or because we set it.
+func endToEnd(name string) bool {
+	switch name {
+	case "Authorization", "Cookie", "Origin", "Referer", "From", "Host", "Range", "Date", "Via", "Pragma", "Cache-Control",
+		"User-Agent", "Expect", "Max-Forwards", "Priority", "Traceparent", "Tracestate", "Baggage", "X-Api-Key",
+		"X-Csrf-Token", "X-Requested-With", "X-Request-Id", "X-Http-Method-Override", "Idempotency-Key", "Digest", "Signature",
+		"Signature-Input":
+		return true
+	}
+	for _, family := range [...]string{"Accept", "Content-", "If-", "Sec-", "Access-Control-", "X-Weir-", "X-Forwarded-", "Grpc-"} {
+		if strings.HasPrefix(name, family) {
+			return true
+		}
+	}
+	return false
+}
+
+func first(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[0]
 }
 
 // cleanTrailer deletes from the trailer fields all that would be believed in a header.
@@ -42,7 +113,7 @@ func (x *headers) cleanTrailer(trailer http.Header) {
 	untrusted := weir.Decision{Client: weir.Client{Source: weir.Direct}}
 	for name := range trailer {
 		same := hyphened(name)
-		if x.untrusted(same, &untrusted) || strings.HasPrefix(same, "X-Weir-") || same == "X-Real-Ip" {
+		if x.untrusted(same, &untrusted) || strings.HasPrefix(same, "X-Weir-") {
 			delete(trailer, name)
 		}
 	}
@@ -63,8 +134,9 @@ func (x *headers) poses(name string, h http.Header, d *weir.Decision) bool {
 // untrusted reports whether name, spelled with hyphens, is a field that nobody trusted has written.
 func (x *headers) untrusted(name string, d *weir.Decision) bool {
 	switch {
-	case name == "Forwarded" || name == "X-Forwarded":
-		return true
+	case name == "Forwarded" || name == "X-Forwarded" || name == "X-Forwarded-For" || name == "X-Forwarded-Host" ||
+		name == "X-Forwarded-Proto" || name == "X-Real-Ip":
+		return true // what there is to say we say
 	case strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(x.identity, name):
 		return d.Client.Source == weir.Direct
 	case slices.Contains(x.tags, name):
@@ -96,8 +168,6 @@ func (x *headers) tell(h http.Header, in *http.Request, d *weir.Decision) {
 	v := values[:]
 	h["X-Forwarded-Host"], h["X-Forwarded-Proto"] = v[2:3:3], v[3:4:4]
 	if !addr.IsValid() { // a unix socket has no address
-		delete(h, "X-Real-Ip")
-		delete(h, "X-Forwarded-For")
 		return
 	}
 	v[0] = addr.String()

@@ -28,6 +28,7 @@ import (
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/journal"
+	"github.com/weirgate/weir/middleware"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
@@ -45,6 +46,7 @@ type house struct {
 	store   *memory.Store
 	journal *journal.Journal
 	address string
+	ends    chan error // what became of each forwarded request, as its outcome says
 }
 
 // A plan is what a house is built from. The zero plan watches only.
@@ -80,7 +82,7 @@ func build(t testing.TB, p plan) *house {
 	if p.upstream != nil {
 		p.upstreams.Default = serve(t, p.upstream).URL
 	}
-	h := &house{t: t, store: memory.New(memory.Options{MaxKeys: 10_000})}
+	h := &house{t: t, ends: make(chan error, 5000), store: memory.New(memory.Options{MaxKeys: 10_000})}
 	t.Cleanup(h.store.Close)
 	s := h.snapshot(p, nil)
 	h.journal = journal.New(journal.Options{Recent: 2000, Rules: s.Policy.Names()})
@@ -89,8 +91,20 @@ func build(t testing.TB, p plan) *house {
 		t.Fatal(err)
 	}
 	h.Proxy = proxy
+	proxy.next = h.watch
 	h.listen(p.listener)
 	return h
+}
+
+// watch forwards, and keeps how it ended.
+func (h *house) watch(w http.ResponseWriter, r *http.Request, c *middleware.Call) {
+	defer func() {
+		select {
+		case h.ends <- c.Outcome.Err:
+		default: // nobody asks
+		}
+	}()
+	h.forward(w, r, c)
 }
 
 // snapshot compiles a plan, beside the upstreams of the snapshot before.
@@ -250,8 +264,14 @@ func (h *house) eventually(what string, done func() bool) {
 
 // serve runs an upstream over HTTP/1.1 and HTTP/2 in the clear.
 func serve(t testing.TB, handler http.Handler) *httptest.Server {
+	return observed(t, handler, nil)
+}
+
+// observed is serve with an eye on the connections.
+func observed(t testing.TB, handler http.Handler, follow func(net.Conn, http.ConnState)) *httptest.Server {
 	s := httptest.NewUnstartedServer(handler)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.ConnState = follow
 	s.Config.DisableGeneralOptionsHandler = true
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -43,6 +44,9 @@ func listen(network, addr string) (net.Listener, error) {
 
 // stale reports whether path is a socket that refuses connections, so that its owner is gone.
 func stale(path string) bool {
+	if f, err := os.Lstat(path); err != nil || f.Mode().Type() != os.ModeSocket {
+		return false
+	}
 	c, err := net.Dial("unix", path)
 	if err == nil {
 		c.Close()
@@ -54,7 +58,7 @@ func stale(path string) bool {
 // guarded returns l with everything between the socket and net/http.
 func (p *Proxy) guarded(l net.Listener) net.Listener {
 	if len(p.options.ProxyProtocol) > 0 {
-		l = &proxyproto.Listener{Listener: l, ConnPolicy: p.speaks, ReadHeaderTimeout: p.options.HeaderTimeout}
+		l = &proxyproto.Listener{Listener: unspecified{l}, ConnPolicy: p.speaks, ReadHeaderTimeout: p.options.HeaderTimeout}
 	}
 	if p.certificate != nil {
 		l = tls.NewListener(l, &tls.Config{
@@ -85,3 +89,42 @@ func within(networks []netip.Prefix, a netip.Addr) bool {
 	}
 	return false
 }
+
+// unspecified lets connections begin with a PROXY protocol header without an address, which HAProxy
+// writes where it knows none: version 2, command PROXY, family UNSPEC. The specification (section 2.2)
+// leaves it to the receiver to use the peer's address then; proxyproto does so for command LOCAL only.
+type unspecified struct{ net.Listener }
+
+func (l unspecified) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &unspecifiedConn{Conn: c}, nil
+}
+
+type unspecifiedConn struct {
+	net.Conn
+	began bool
+}
+
+const (
+	signature = "\r\n\r\n\x00\r\nQUIT\n"
+	proxyV2   = '\x21' // version 2, command PROXY
+	localV2   = '\x20' // version 2, command LOCAL
+)
+
+// Read makes the one header of the other. Headers come in one piece (section 2).
+func (c *unspecifiedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.began && n > 0 {
+		c.began = true
+		if bytes.HasPrefix(p[:n], []byte(signature+string(proxyV2)+"\x00")) {
+			p[len(signature)] = localV2
+		}
+	}
+	return n, err
+}
+
+// NetConn returns the connection below.
+func (c *unspecifiedConn) NetConn() net.Conn { return c.Conn }

@@ -33,7 +33,7 @@ type Proxy struct {
 	options     Options
 	engine      *engine.Engine
 	middleware  *middleware.Middleware
-	handler     http.Handler
+	next        func(http.ResponseWriter, *http.Request, *middleware.Call)
 	server      http.Server
 	certificate *certificate // nil: no TLS
 	inFlight    atomic.Int64
@@ -51,7 +51,7 @@ func New(e *engine.Engine, o Options) (*Proxy, error) {
 		p.certificate = c
 	}
 	p.middleware = middleware.New(e, middleware.Options{Front: "proxy"})
-	p.handler = p.middleware.Wrap(http.HandlerFunc(p.forward))
+	p.next = p.forward
 	p.serve()
 	return p, nil
 }
@@ -110,7 +110,7 @@ func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength < 0 && r.Trailer == nil {
 		r.Trailer = make(http.Header) // trailer fields may come unannounced, after r was copied
 	}
-	p.handler.ServeHTTP(w, r)
+	p.middleware.Serve(w, r, p.next)
 }
 
 // Drain accepts nothing more and waits for requests to end, at most for the configured time or until

@@ -2,11 +2,8 @@ package proxy
 
 import (
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
@@ -45,7 +42,7 @@ const (
 type upstream struct {
 	service
 	headers *headers
-	proxy   httputil.ReverseProxy
+	buffers *bufferPool
 }
 
 // RoundTrip sends a request as it is: it makes an upstream the Transport of an [engine.Upstream].
@@ -149,15 +146,7 @@ func (b *builder) upstream(text string) (*engine.Upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	up := &upstream{service: s, headers: b.headers}
-	up.proxy = httputil.ReverseProxy{
-		Rewrite:        up.rewrite,
-		Transport:      s.transport,
-		BufferPool:     b.buffers,
-		ModifyResponse: answered,
-		ErrorHandler:   failed,
-		ErrorLog:       log.New(io.Discard, "", 0), // the outcome says it
-	}
+	up := &upstream{service: s, headers: b.headers, buffers: b.buffers}
 	return &engine.Upstream{URL: s.base, Transport: up}, nil
 }
 
@@ -229,15 +218,14 @@ func (b *builder) transport(base *url.URL) *http.Transport {
 
 const bufferSize = 32 << 10
 
-// A bufferPool holds what bodies are copied through. It allocates nothing for a buffer's coming and
-// going.
+// A bufferPool holds what bodies are copied through.
 type bufferPool struct{ pool sync.Pool }
 
-func (b *bufferPool) Get() []byte {
+func (b *bufferPool) get() *[bufferSize]byte {
 	if p, ok := b.pool.Get().(*[bufferSize]byte); ok {
-		return p[:]
+		return p
 	}
-	return make([]byte, bufferSize)
+	return new([bufferSize]byte)
 }
 
-func (b *bufferPool) Put(p []byte) { b.pool.Put((*[bufferSize]byte)(p)) }
+func (b *bufferPool) put(p *[bufferSize]byte) { b.pool.Put(p) }

@@ -124,7 +124,7 @@ func expand(text string, n int) string {
 	return text
 }
 
-func (s scenario) play(site site) time.Time {
+func (s scenario) run(site site) time.Time {
 	now, n := start, 0
 	for _, part := range s.Stream {
 		for range part.Repeat {
@@ -148,7 +148,7 @@ func TestEveryScenarioRaisesItsCodes(t *testing.T) {
 				FromRight: s.Config.TrustedHops, Peers: s.Config.TrustedPeers,
 				TrustedProxies: s.Config.TrustedCIDRs, Header: s.Config.Header,
 			})
-			now := s.play(site)
+			now := s.run(site)
 			got, want := codes(site.monitor.Findings(now)), slices.Sorted(slices.Values(s.Expected))
 			slices.Sort(got)
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {

@@ -22,7 +22,7 @@ type shard struct {
 	logs   map[uint64]*limit.Log
 	leases map[lease]int64 // how much each holds
 	idle   idleness
-	_      [16]byte // so that no two shards share a cache line
+	_      [48]byte // so that no two shards share a cache line
 }
 
 // A lease names a holder of a counter.
@@ -136,7 +136,10 @@ func (s *shard) release(hash, id uint64) {
 	}
 	delete(s.leases, k)
 	e := s.table.find(hash)
-	e.state.Used -= uint64(n)
+	if e == nil || e.kind != kindHeld {
+		return // the key was charged for another algorithm too
+	}
+	e.state.Used -= min(uint64(n), e.state.Used)
 	if e.state.Used == 0 {
 		s.table.remove(e)
 	}

@@ -1,6 +1,10 @@
 package storetest
 
-import "github.com/weirgate/weir"
+import (
+	"math"
+
+	"github.com/weirgate/weir"
+)
 
 // allOrNothing, with each algorithm as the one that refuses and as those that are spared.
 func allOrNothing(s *suite) {
@@ -43,8 +47,13 @@ func shadowOver(s *suite) {
 		live := &weir.Limit{Max: 5, Window: long}
 		for i := range int64(3) {
 			want := answer{OK: i == 0}
-			s.want(name, s.take(s.hit(shadow, name, 1), s.hit(live, name+"/live", 1)), want, answer{OK: true, Left: 4 - i})
+			over := s.hit(shadow, name, 1)
+			s.want(name, s.take(over, s.hit(live, name+"/live", 1)), want, answer{OK: true, Left: 4 - i})
+			if i > 0 {
+				s.release(over)
+			}
 		}
+		s.want(name+": what it was charged", s.take(s.hit(withMax(shadow, 3), name, 0)), answer{OK: true, Left: 2})
 	}
 }
 
@@ -71,6 +80,10 @@ func oneCounterTwice(s *suite) {
 		got := s.take(s.hit(l, name, 1), s.hit(l, name, 1))
 		if got[0].Allowed && got[1].Allowed {
 			s.Errorf("%s: %+v, want one of them refused", name, got)
+		}
+		got = s.take(s.hit(l, name, 1), s.hit(l, name, math.MaxInt64))
+		if got[1].Allowed || got[1].RetryAfter != weir.Never {
+			s.Errorf("%s: %+v, want the second never to pass", name, got)
 		}
 		s.want(name+": nothing was charged", s.take(s.hit(l, name, 1)), answer{OK: true})
 	}

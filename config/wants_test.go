@@ -1,0 +1,79 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is wrong with these values is in testdata/bad; these are the edges of what is right.
+func TestGoodValues(t *testing.T) {
+	service := func(s string) string { return wantURL(s, "http", "https", "h2c") }
+	for _, c := range []struct {
+		name   string
+		want   func(string) string
+		values []string
+	}{
+		{"listen", wantListen, []string{":0", ":65535", "127.0.0.1:8080", "[::1]:80", "localhost:80", "unix:/run/weir.sock", "unix:@weir"}},
+		{"url", service, []string{"http://a", "https://a.example:65535/base/", "h2c://[::1]:3000", "http://127.0.0.1"}},
+		{"origin", wantOrigin, []string{"*", "null", "https://a.example", "http://127.0.0.1:3000"}},
+		{"token", wantToken, []string{"X-Real-IP", "a", "0", "!#$%&'*+-.^_`|~"}},
+		{"method", wantMethod, []string{"GET", "M-SEARCH", "X"}},
+		{"name", wantName, []string{"search", "search/60/1m/client", "two words", strings.Repeat("a", 128)}},
+		{"host", wantHost, []string{"a", "A.example", "*.a.example", "192.0.2.1", "::1", "[::1]", "a_b.example", strings.Repeat("a", 63)}},
+		{"path", wantPath, []string{"/", "=/", "/a", "/a/", "=/a/", "/*", "/a/*/b", "/a.b", "/...", "/a%2Fb", "/größe"}},
+		{"network", wantNetwork, []string{"10.0.0.0/8", "192.0.2.1", "::1", "2001:db8::/32", "192.0.2.1/32"}},
+		{"per", wantPer, []string{"client", "ip", "global", "host", "method", "path", "rule", "header:X-Tenant", "cookie:sid"}},
+	} {
+		for _, value := range c.values {
+			if got := c.want(value); got != "" {
+				t.Errorf("%s %q: %s", c.name, value, got)
+			}
+		}
+	}
+}
+
+// One past each edge.
+func TestBadValues(t *testing.T) {
+	for name, got := range map[string]string{
+		"port": wantListen(":65536"), "port with a sign": wantListen(":+80"), "port with a zero": wantListen(":080"), "port's name": wantListen(":http"),
+		"no port": wantListen("127.0.0.1"), "abstract": wantListen("unix:"), "scheme": wantListen("http://a:80"),
+		"URL without host": wantURL("http://:80", "http"), "URL with an empty port": wantURL("http://a:", "http"), "URL with an empty query": wantURL("http://a?", "http"),
+		"empty token": wantToken(""), "token with a colon": wantToken("a:b"), "token in other letters": wantToken("é"),
+		"long name": wantName(strings.Repeat("a", 129)), "name of two lines": wantName("a\nb"), "long label": wantHost(strings.Repeat("a", 64)), "dot": wantHost("a."),
+		"escaped host": wantHost("a%41"), "two signs": wantPath("==/a"), "backslash": wantPath(`/a\b`), "part of a segment": wantPath("/a/*.js"), "dots": wantPath("/.."),
+		"prefix": wantNetwork("10.0.0.0/33"), "zone": wantNetwork("fe80::1%eth0/64"), "per nothing": wantPer(""), "header without a name": wantPer("header"),
+	} {
+		if got == "" {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "LOCALHOST:1": true, "unix:/run/a": true, "[::ffff:127.0.0.1]:1": true,
+		":1": false, "0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "localhost.example:1": false, "": false,
+	} {
+		if got := isLoopback(address); got != want {
+			t.Errorf("%s: got %t, want %t", address, got, want)
+		}
+	}
+}
+
+// A file of a thousand rules is read while nobody waits for it.
+func TestAThousandRulesAreReadQuickly(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("listen: \":80\"\nupstream: http://a.example\nrules:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&file, "  - {name: r%d, path: /r%[1]d, methods: [GET, POST], limits: [{rate: 60/1m, per: ip}, {name: day%[1]d, rate: 1000 per day}]}\n", i)
+	}
+	began := time.Now()
+	c, problems := Parse("weir.yaml", []byte(file.String()), nil)
+	took := time.Since(began)
+	t.Logf("%d rules in %v", len(c.Rules), took)
+	if len(problems) > 0 || len(c.Rules) != 1000 || took > 5*time.Second {
+		t.Errorf("%d rules in %v, %s", len(c.Rules), took, lines(problems))
+	}
+}

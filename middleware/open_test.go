@@ -1,0 +1,134 @@
+package middleware_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirgate/weir/middleware"
+)
+
+func ExampleOpen() {
+	weir, done, err := middleware.Open("testdata/weir.yaml")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer done()
+	handler := weir.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "found for %s", middleware.FromContext(r.Context()).Decision.Client.Key())
+	}))
+
+	for range 3 {
+		r := httptest.NewRequest("GET", "/search?q=weir", nil)
+		r.RemoteAddr = "10.0.0.1:80"
+		r.Header.Set("X-Forwarded-For", "198.51.100.9, 203.0.113.7")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), w.Header().Get("X-RateLimit-Remaining"))
+		if w.Code == http.StatusOK {
+			fmt.Println(w.Body)
+		}
+	}
+	// Output:
+	// 200 "search";q=2;w=3600 1
+	// found for 203.0.113.7/32
+	// 200 "search";q=2;w=3600 0
+	// found for 203.0.113.7/32
+	// 429 "search";q=2;w=3600 0
+}
+
+func ExampleFromContext() {
+	weir, done, err := middleware.Open("testdata/weir.yaml")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer done()
+	handler := weir.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call := middleware.FromContext(r.Context())
+		fmt.Println(call.Decision.Client.Source, call.Decision.Rule.Name, call.Decision.Reason)
+	}))
+	r := httptest.NewRequest("GET", "/search", nil)
+	r.RemoteAddr = "192.0.2.1:80"
+	handler.ServeHTTP(httptest.NewRecorder(), r)
+	// Output:
+	// direct search within limits
+}
+
+// Every fault of the file is told at once, each with its place, and nothing is left running.
+func TestOpenRefuses(t *testing.T) {
+	tests := []struct {
+		name, yaml string
+		want       []string
+	}{
+		{"two faults", "listn: x\ndefault: {limits: [{rate: 60/1}]}\n", []string{":1:1: listn:", ":2:27: default.limits[0].rate:"}},
+		{"a tie", "rules:\n  - {name: a, path: /a}\n  - {name: b, path: /a/}\n", []string{":3:"}},
+		{"another store", "store: {redis: {url: 'redis://127.0.0.1'}}\n", []string{"redis"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "weir.yaml")
+			if err := os.WriteFile(path, []byte(test.yaml), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m, done, err := middleware.Open(path)
+			if err == nil || m != nil || done != nil {
+				t.Fatalf("opened: %v", err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error does not say %q:\n%v", want, err)
+				}
+			}
+		})
+	}
+	if _, _, err := middleware.Open(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "none.yaml") {
+		t.Errorf("no file: got %v", err)
+	}
+}
+
+func TestOpenFollowsTheAnswerOptions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.yaml")
+	const yaml = `
+headers: legacy
+legacy_reset: epoch
+problem_type_base: "https://api.example/problems/"
+html: true
+cors: {allow_origin: "https://app.example"}
+default: {limits: [{rate: 0/1h, per: client}]}
+`
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, done, err := middleware.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	ask := func(accept string) *http.Response {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Accept", accept)
+		r.Header.Set("Origin", "https://app.example")
+		w := httptest.NewRecorder()
+		m.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
+		return w.Result()
+	}
+	answer, page := ask("*/*"), ask("text/html")
+	body, _ := io.ReadAll(answer.Body)
+	got := []any{
+		answer.Header.Get("RateLimit"), len(answer.Header.Get("X-RateLimit-Reset")), answer.Header.Get("Access-Control-Allow-Origin"),
+		strings.Contains(string(body), `"type":"https://api.example/problems/quota-exceeded"`), page.Header.Get("Content-Type"),
+	}
+	want := []any{"", len("1700000000"), "https://app.example", true, "text/html; charset=utf-8"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("RateLimit, digits of the reset, origin, type, page (-want +got):\n%s", diff)
+	}
+}
