@@ -2,6 +2,25 @@
 // other limiters met, as texts that an operator can read: a policy, what was asked and when, and what
 // was answered. Each is carried out on the whole road, from the bytes on a connection to those that
 // come back, by a clock that only the text moves.
+//
+// A step of a text is one line; lines that begin with a blank go on with the one before.
+//
+//	TIME [xN] [every TIME] [obeying] [in parallel] [from PEER] [via FRONT] METHOD TARGET
+//	    [| Name: value]… [| upstream waits|panics|answers STATUS|says Name: value]…
+//	    -> ANSWERS [| Name: value] [| no Name] [| body has "TEXT"] [| took TIME] [| gap at most TIME]
+//	    [| upstream saw nothing|no Name|Name: value]
+//	TIME held -> ANSWERS                those who had no answer have one now
+//	TIME upstream answers -> ANSWERS    those who wait for the upstream get theirs
+//	TIME askers leave                   those without an answer hang up
+//	TIME reload FILE -> ok|refused [| says "TEXT"]
+//	TIME load FILE -> ok|warned|refused [| says "TEXT"]
+//	TIME explain [from PEER] METHOD TARGET [| Name: value]… -> client KEY [| source|warning|rule|why|limit|action|reason …]
+//	TIME store -> keys N [| evictions N]
+//
+// TIME is counted from the beginning, which is 2000-01-01 00:00:00 UTC, or is a date, now, or as told:
+// when the last refusal said to come back. Whoever is obeying does so after each refusal, and must
+// then be let in. ANSWERS are HTTP statuses, dropped or held: 200 x60 then 429 in this order, 200 x60,
+// 429 x5 in any. What stands behind them speaks of the last one. {1..50} counts with the repetitions.
 package incidents_test
 
 import (

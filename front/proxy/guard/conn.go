@@ -48,6 +48,7 @@ type Conn struct {
 	fault   atomic.Int32 // found in a body whose header had passed
 	closed  bool         // the fault was answered here; belongs to the reader
 	until   atomic.Int64 // the read deadline in Unix nanoseconds, or 0
+	writeBy atomic.Int64 // the write deadline in Unix nanoseconds
 
 	secure sync.Once
 	state  *tls.ConnectionState
@@ -107,18 +108,24 @@ func (c *Conn) TLS() *tls.ConnectionState {
 
 // SetReadDeadline notes when the header must be complete.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.note(t)
+	c.until.Store(max(0, t.UnixNano())) // the zero time is before 1970
 	return c.Conn.SetReadDeadline(t)
 }
 
 // SetDeadline is SetReadDeadline and SetWriteDeadline at once.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.note(t)
-	return c.Conn.SetDeadline(t)
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// note remembers t. A time before 1970 cannot be a deadline that anyone was given.
-func (c *Conn) note(t time.Time) { c.until.Store(max(0, t.UnixNano())) }
+// SetWriteDeadline does nothing for the zero time, which net/http sets after each request: every write
+// has a deadline of its own.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		return nil
+	}
+	c.writeBy.Store(t.UnixNano())
+	return c.Conn.SetWriteDeadline(t)
+}
 
 // Read hands on what belongs to requests that have one reading. A fault in a header is answered here,
 // after the answers to the requests before it; a fault in a body whose header has been handed on is
@@ -150,11 +157,16 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return 0, err
 }
 
-// Write fails if the peer does not take p in time. A server's own write time-out would bound whole
-// answers, and end streams.
+// Write fails if the peer does not take p in time: between half of stall and all of it. A server's own
+// write time-out would bound whole answers, and end streams.
 func (c *Conn) Write(p []byte) (int, error) {
-	if err := c.Conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
-		return 0, err
+	now := time.Now()
+	if c.writeBy.Load() < now.Add(c.stall/2).UnixNano() {
+		by := now.Add(c.stall)
+		if err := c.Conn.SetWriteDeadline(by); err != nil {
+			return 0, err
+		}
+		c.writeBy.Store(by.UnixNano())
 	}
 	return c.Conn.Write(p)
 }
