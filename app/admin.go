@@ -23,7 +23,7 @@ type adminServer struct {
 func openAdmin(c *config.Config, j *journal.Journal) (*adminServer, error) {
 	l, err := net.Listen("tcp", c.Admin)
 	if err != nil {
-		return nil, fmt.Errorf("admin: %w", err)
+		return nil, listenError("admin", c.Admin, err)
 	}
 	ok := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
 	mux := http.NewServeMux()

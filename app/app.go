@@ -6,11 +6,16 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/weirgate/weir/config"
@@ -45,24 +50,22 @@ type App struct {
 	front   net.Listener // of the proxy
 	admin   *adminServer // nil if there is none
 
+	started *config.Config // what the listeners were opened by
+
 	reloading sync.Mutex
-	config    *config.Config // in force
+	config    *config.Config    // in force
+	tried     [sha256.Size]byte // sum of the file's content that was last put in force or refused
 }
 
 // Start opens everything that the configuration names. Nothing is left open if one thing fails. A
 // configuration that cannot be used is a ConfigError.
 func Start(o Options) (*App, error) {
-	loaded, err := Load(o)
+	tried := sum(o.Config)
+	loaded, err := loadServable(o)
 	if err != nil {
 		return nil, err
 	}
-	if err := loaded.Err(); err != nil {
-		return nil, err
-	}
-	if err := loaded.serves(); err != nil {
-		return nil, err
-	}
-	a := &App{options: o, config: loaded.Config}
+	a := &App{options: o, started: loaded.Config, config: loaded.Config, tried: tried}
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.log = newLogger(o.Log, &a.level, loaded.Config.Log)
 	for _, p := range loaded.Problems {
@@ -90,10 +93,10 @@ func (a *App) open(l *Loaded) error {
 	a.engine = engine.New(s, a.journal, time.Now)
 	if l.Config.Listen != "" {
 		if a.front, err = proxy.Listen(l.Config.Listen); err != nil {
-			return err
+			return listenError("listen", l.Config.Listen, err)
 		}
 		if a.proxy, err = proxy.New(a.engine, proxyOptions(l.Config, a.log)); err != nil {
-			return err
+			return fmt.Errorf("%w: tls.cert and tls.key must name a readable pair of PEM files", err)
 		}
 	}
 	if l.Config.Admin != "" {
@@ -140,6 +143,9 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, erro
 // closes what Start opened.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var tasks sync.WaitGroup
@@ -158,7 +164,10 @@ func (a *App) Run(ctx context.Context) error {
 		task(a.admin.serve)
 	}
 	task(func() error { a.journal.Run(ctx); return nil })
-	task(func() error { a.follow(ctx); return nil })
+	task(func() error { a.follow(ctx, hangups); return nil })
+	if a.options.Config != "" {
+		task(func() error { a.watch(ctx); return nil })
+	}
 	a.announce()
 	<-ctx.Done()
 	a.drain()
@@ -173,7 +182,7 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) announce() {
 	where := []any{"config", cmp.Or(a.options.Config, "defaults")}
 	if a.front != nil {
-		where = append(where, "listen", a.front.Addr().String(), "upstream", a.config.Upstream)
+		where = append(where, "listen", a.front.Addr().String(), "upstream", a.started.Upstream)
 	}
 	if a.admin != nil {
 		where = append(where, "admin", a.admin.listener.Addr().String())
@@ -183,7 +192,7 @@ func (a *App) announce() {
 
 // drain stops accepting and waits for what is under way.
 func (a *App) drain() {
-	a.log.Info("draining", "at most", time.Duration(a.config.Server.Drain).String())
+	a.log.Info("draining", "at most", time.Duration(a.started.Server.Drain).String())
 	if a.proxy != nil {
 		if err := a.proxy.Drain(context.Background()); err != nil {
 			a.log.Warn(err.Error())

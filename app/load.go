@@ -3,8 +3,10 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weirgate/weir"
@@ -21,7 +23,12 @@ type Loaded struct {
 	Config   *config.Config
 	Policy   *policy.Policy // nil if there is an error among the problems
 	Problems []config.Problem
+
+	fileless bool // there is no configuration file
 }
+
+// commandLine is the file of problems that the command line gives rise to.
+const commandLine = "command line"
 
 // Err returns the errors among the problems as one error, or nil.
 func (l *Loaded) Err() error {
@@ -33,15 +40,20 @@ func (l *Loaded) Err() error {
 
 // serves returns an error if there is nothing that the configuration could serve.
 func (l *Loaded) serves() error {
+	var p config.Problem
 	switch c := l.Config; {
+	case l.fileless && c.Listen == "":
+		p = config.Problem{File: commandLine, What: "nothing to serve: there is neither --upstream nor a configuration",
+			Cure: "give --upstream http://127.0.0.1:3000, or -c weir.yaml"}
 	case c.Listen == "":
-		return &ConfigError{Problems: []config.Problem{c.Problem("listen", "no front is configured",
-			"give listen and upstream (or --upstream URL alone), as in listen: \":8080\"")}}
+		p = c.Problem("listen", "no front is configured", "give listen and upstream, as in listen: \":8080\"")
 	case c.Upstream == "" && len(c.Routes) == 0:
-		return &ConfigError{Problems: []config.Problem{c.Problem("upstream", "there is nothing to forward requests to",
-			"give the URL of your service, as in upstream: \"http://127.0.0.1:3000\"")}}
+		p = c.Problem("upstream", "there is nothing to forward requests to",
+			"give the URL of your service, as in upstream: \"http://127.0.0.1:3000\"")
+	default:
+		return nil
 	}
-	return nil
+	return &ConfigError{Problems: []config.Problem{p}}
 }
 
 // A ConfigError is a configuration that cannot be used, with every reason.
@@ -51,9 +63,6 @@ type ConfigError struct {
 }
 
 func (e *ConfigError) Error() string {
-	if e.Silent {
-		return ""
-	}
 	lines := make([]string, 0, len(e.Problems))
 	for _, p := range e.Problems {
 		if !p.Warning {
@@ -63,39 +72,58 @@ func (e *ConfigError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Load reads and compiles the configuration that o names. An unreadable file is an error; what is
-// wrong inside it are problems of the result.
-func Load(o Options) (*Loaded, error) {
-	l := &Loaded{Name: cmp.Or(o.Config, "defaults")}
-	var err error
-	if l.Config, l.Problems, err = o.read(); err != nil {
-		return nil, err
+// Lines returns what is to be shown: a line per problem, or nothing if they were shown already.
+func (e *ConfigError) Lines() string {
+	if e.Silent {
+		return ""
 	}
+	return e.Error() + "\n"
+}
+
+// Load reads and compiles the configuration that o names. What is wrong with it, a file that cannot
+// be read among it, are problems of the result.
+func Load(o Options) *Loaded {
+	l := &Loaded{Name: cmp.Or(o.Config, "defaults"), fileless: o.Config == ""}
+	l.Config, l.Problems = o.read()
 	if config.HasErrors(l.Problems) {
-		return l, nil
+		return l
 	}
 	p, problems := policy.Compile(l.Config)
 	l.Policy, l.Problems = p, append(l.Problems, problems...)
 	config.SortProblems(l.Problems)
-	return l, nil
+	return l
 }
 
-func (o Options) read() (*config.Config, []config.Problem, error) {
+func (o Options) read() (*config.Config, []config.Problem) {
 	env, flags := o.environment()
-	var c *config.Config
-	var problems []config.Problem
-	var err error
 	if o.Config == "" {
-		c, problems = config.Parse("defaults", nil, env)
-	} else {
-		c, problems, err = config.Load(o.Config, env)
+		c, problems := config.Parse("defaults", nil, env)
+		return c, fromFlags(problems, flags)
 	}
+	c, problems, err := config.Load(o.Config, env)
+	if err != nil {
+		return config.Default(), []config.Problem{{File: o.Config, What: reason(err), Cure: "name a file that can be read with -c"}}
+	}
+	return c, fromFlags(problems, flags)
+}
+
+// reason returns why a file cannot be read, without its name.
+func reason(err error) string {
+	var cause syscall.Errno
+	if errors.As(err, &cause) {
+		return cause.Error()
+	}
+	return err.Error()
+}
+
+// fromFlags gives problems with variables that stand for flags the flags' names.
+func fromFlags(problems []config.Problem, flags map[string]string) []config.Problem {
 	for i, p := range problems {
 		if flag, ok := flags[p.Field]; ok {
-			problems[i].File, problems[i].Field = "command line", flag
+			problems[i].File, problems[i].Field = commandLine, flag
 		}
 	}
-	return c, problems, err
+	return problems
 }
 
 // environment returns the environment in which the command line's words override the rest, and the

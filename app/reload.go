@@ -2,13 +2,12 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"net"
 	"net/url"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/weirgate/weir/config"
@@ -16,55 +15,70 @@ import (
 	"github.com/weirgate/weir/journal"
 )
 
-// follow reloads on SIGHUP and when the configuration's file changes, until ctx is done.
-func (a *App) follow(ctx context.Context) {
-	if a.options.Config == "" {
-		<-ctx.Done()
-		return
-	}
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	watched := make(chan error, 1)
-	go func() { watched <- watch(ctx, a.options.Config, a.log, a.reload) }()
+// follow reloads on every hangup signal, until ctx is done.
+func (a *App) follow(ctx context.Context, hangups <-chan os.Signal) {
 	for {
 		select {
+		case <-ctx.Done():
+			return
 		case <-hangups:
-			_ = a.reload(true) // it reports what went wrong itself
-		case err := <-watched:
-			if err == nil {
-				return
-			}
-			a.log.Warn("the configuration is not watched; SIGHUP still reloads it", "err", err)
+			_ = a.Reload() // it reports what went wrong itself
 		}
 	}
 }
 
-// Reload puts the configuration's present content in force, all of it or, if anything is wrong with
-// it, nothing.
-func (a *App) Reload() error { return a.reload(true) }
+// watch reloads when the configuration's file changes, until ctx is done.
+func (a *App) watch(ctx context.Context) {
+	if err := watch(ctx, a.options.Config, a.log, a.changed); err != nil {
+		a.log.Warn("the configuration is not watched; SIGHUP still reloads it", "err", err)
+	}
+}
 
-// reload is Reload; report is whether a configuration that is wrong is logged and counted.
-func (a *App) reload(report bool) error {
+// Reload puts the configuration's present content in force, all of it or, if anything is wrong with
+// it, nothing, and reports what went wrong.
+func (a *App) Reload() error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
+	a.tried = sum(a.options.Config)
 	err := a.replace()
-	if err != nil && report {
+	if err != nil {
 		a.journal.ReloadFailed(err)
 	}
 	return err
 }
 
+// changed reloads if content, which the file is known to hold, is not what was tried last. It reports
+// whether to ask again later, because the content is wrong; if final is set, it is refused for good.
+func (a *App) changed(content [sha256.Size]byte, final bool) (again bool) {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	if content == a.tried {
+		return false
+	}
+	err := a.replace()
+	if err != nil && !final {
+		return true
+	}
+	if err != nil {
+		a.journal.ReloadFailed(err)
+	}
+	a.tried = content
+	return false
+}
+
+// loadServable returns what o names if it can be put in force.
+func loadServable(o Options) (*Loaded, error) {
+	l := Load(o)
+	if err := l.Err(); err != nil {
+		return nil, err
+	}
+	return l, l.serves()
+}
+
 // replace does first everything that can fail, and then swaps once.
 func (a *App) replace() error {
-	loaded, err := Load(a.options)
+	loaded, err := loadServable(a.options)
 	if err != nil {
-		return err
-	}
-	if err := loaded.Err(); err != nil {
-		return err
-	}
-	if err := loaded.serves(); err != nil {
 		return err
 	}
 	prev := a.engine.Current()
@@ -99,7 +113,7 @@ func (a *App) tell(l *Loaded, changed []string) {
 	for _, p := range l.Problems {
 		a.log.Warn("configuration", "problem", p.String())
 	}
-	restart := slices.DeleteFunc(slices.Clone(changed), func(path string) bool {
+	restart := slices.DeleteFunc(config.Diff(a.started, l.Config), func(path string) bool {
 		return !slices.ContainsFunc(fixed, func(f string) bool { return path == f || strings.HasPrefix(path, f+".") })
 	})
 	if len(restart) > 0 {
@@ -115,7 +129,7 @@ func (a *App) checkUpstreams(ctx context.Context) {
 		if up == nil {
 			continue
 		}
-		dialer := net.Dialer{Timeout: time.Duration(a.config.UpstreamTimeouts.Connect)}
+		dialer := net.Dialer{Timeout: time.Duration(a.started.UpstreamTimeouts.Connect)}
 		c, err := dialer.DialContext(ctx, "tcp", hostPort(up.URL))
 		if err != nil {
 			a.log.Warn("the upstream cannot be reached; requests for it are answered 502 until it can",

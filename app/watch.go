@@ -12,18 +12,20 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long a file must have been left alone before it is read: editors and orchestrators
-// write in several steps.
-const settle = 200 * time.Millisecond
+// settle is how long a file's content must have stayed the same before it is tried: editors and
+// orchestrators write in several steps.
+const settle = 150 * time.Millisecond
 
-// patience is how much longer a file that is wrong is waited for, in case its writer only paused.
-const patience = time.Second
+// patience is how long a content that is wrong must have stayed the same before it is refused, in
+// case its writer only paused.
+const patience = 1200 * time.Millisecond
 
-// watch calls reload whenever the content of the file at path has changed, until ctx is done. It
-// follows a file that is replaced by a rename, or by the swap of a symlink as a Kubernetes ConfigMap
-// is: the folders are watched, and the content decides. A content that reload refuses is tried once
-// more after a while, and only then is report set.
-func watch(ctx context.Context, path string, log *slog.Logger, reload func(report bool) error) error {
+// watch calls changed when the content of the file at path may have changed, until ctx is done, and
+// again after a while if it asks for that; final tells it that this was the last while. It follows a
+// file that is replaced by a rename, or by the swap of a symlink as a Kubernetes ConfigMap is: the
+// folders are watched, and the content decides. Nor does it wait for other files of a busy folder to
+// be left alone.
+func watch(ctx context.Context, path string, log *slog.Logger, changed func(content [sha256.Size]byte, final bool) (again bool)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", path, err)
@@ -32,28 +34,28 @@ func watch(ctx context.Context, path string, log *slog.Logger, reload func(repor
 	if err := watchFolders(w, path); err != nil {
 		return err
 	}
-	last, waited := sum(path), [sha256.Size]byte{}
-	timer := time.NewTimer(settle)
+	looked, since := sum(path), time.Now()
+	timer, soon := time.NewTimer(settle), true
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.Events:
-			timer.Reset(settle)
 		case err := <-w.Errors:
 			log.Warn("the configuration is not watched reliably; SIGHUP still reloads it", "err", err)
+		case <-w.Events:
+			if !soon {
+				soon = true
+				timer.Reset(settle)
+			}
 		case <-timer.C:
-			now := sum(path)
-			if now == last {
-				continue
-			}
-			if err := reload(now == waited); err != nil && now != waited {
-				waited = now
+			content, now := sum(path), time.Now()
+			if soon = content != looked; soon {
+				looked, since = content, now
+				timer.Reset(settle)
+			} else if changed(content, now.Sub(since) >= patience) {
 				timer.Reset(patience)
-				continue
 			}
-			last = now
 		}
 	}
 }

@@ -98,14 +98,14 @@ func (e *Engine) Decide(ctx context.Context, s *Snapshot, req weir.Request) *wei
 // status, gives back what was in flight, and tells the journal.
 func (e *Engine) Record(s *Snapshot, d *weir.Decision, o weir.Outcome) {
 	// The asker may have gone; what is owed to the store is not his to cancel.
-	ctx := context.Background()
+	ctx, now := context.Background(), e.now()
 	if len(d.Deferred) > 0 && !d.Refused() && slices.Contains(d.OnlyStatuses, o.HTTP) {
-		_ = s.Store.Take(ctx, d.At, d.Deferred, make([]weir.Status, len(d.Deferred)))
+		_ = s.Store.Take(ctx, now, d.Deferred, make([]weir.Status, len(d.Deferred)))
 	}
 	if holdsLease(d) {
-		_ = s.Store.Release(ctx, d.At, d.Hits)
+		_ = s.Store.Release(ctx, now, d.Hits)
 	}
-	o.Duration = e.now().Sub(d.At)
+	o.Duration = now.Sub(d.At)
 	e.journal.Record(d, o)
 	d.Reset()
 	e.decisions.Put(d)

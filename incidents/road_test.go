@@ -93,7 +93,12 @@ func (r *road) close() {
 	for _, s := range r.servers {
 		s.Close()
 	}
+	time.Sleep(lingering)
 }
+
+// lingering is more than net/http waits, on the bubble's clock, before it closes a connection whose
+// request it did not read to the end.
+const lingering = time.Second
 
 func (r *road) now() time.Time { return time.Now().Add(time.Duration(r.skipped.Load())) }
 
@@ -325,22 +330,25 @@ func compare(replies []reply, want []group) (got string, ok bool) {
 			ok = ok && left[what] == times
 		}
 	}
-	var runs []group
+	return show(runs(replies)), ok
+}
+
+// runs are the replies in their order, or if that is a long story in no order.
+func runs(replies []reply) []group {
+	var all []group
+	total := group{}
 	for _, r := range replies {
-		if n := len(runs); n > 0 && runs[n-1][r.what] > 0 {
-			runs[n-1][r.what]++
+		total[r.what]++
+		if n := len(all); n > 0 && all[n-1][r.what] > 0 {
+			all[n-1][r.what]++
 			continue
 		}
-		runs = append(runs, group{r.what: 1})
+		all = append(all, group{r.what: 1})
 	}
-	if len(runs) > 8 {
-		all := group{}
-		for _, r := range replies {
-			all[r.what]++
-		}
-		runs = []group{all}
+	if len(all) > 8 {
+		return []group{total}
 	}
-	return show(runs), ok
+	return all
 }
 
 func show(groups []group) string {

@@ -94,11 +94,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 // recorded exactly once, when the answer ended; what r had in flight is given back then.
 func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request, *Call)) {
 	s := m.engine.Current()
-	req, valid := m.request(r)
-	d := m.engine.Decide(r.Context(), s, req)
-	if !valid && !d.Refused() && !s.Policy.Disabled {
-		d.Action, d.Reason, d.HTTP = weir.Reject, weir.BadRequest, http.StatusBadRequest
-	}
+	d := m.engine.Decide(r.Context(), s, m.request(r))
 	if d.Refused() {
 		m.refuse(w, r, s, d)
 		return

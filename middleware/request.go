@@ -8,38 +8,39 @@ import (
 	"github.com/weirgate/weir/respond"
 )
 
-// request is what r says, unjudged. It is not valid if its target is none of the forms of RFC 9112,
-// section 3.2, or has a raw '#': what would follow is read differently by every server.
-func (m *Middleware) request(r *http.Request) (req weir.Request, valid bool) {
-	req = weir.Request{Front: m.front, Method: r.Method, Host: r.Host, Scheme: "http", Header: r.Header}
+// request is what r says, unjudged.
+func (m *Middleware) request(r *http.Request) weir.Request {
+	req := weir.Request{Front: m.front, Method: r.Method, Host: r.Host, Scheme: "http", Header: r.Header}
 	req.Peer, req.Unix = m.peer(r)
 	if r.TLS != nil {
 		req.Scheme = "https"
 	}
-	req.Path, req.Query, valid = target(r)
-	return req, valid
+	req.Path, req.Query = target(r)
+	return req
 }
 
 // target returns the path and query as they were sent. The authority of an absolute form is r.Host
-// already, where net/http puts it in place of the Host header (RFC 9112, section 3.2.2).
-func target(r *http.Request) (path, query string, valid bool) {
+// already, where net/http puts it in place of the Host header (RFC 9112, section 3.2.2). A target that
+// is none of the forms of section 3.2, or has a raw '#', is a path as a whole: one that no policy takes.
+func target(r *http.Request) (path, query string) {
 	sent := r.RequestURI
-	if sent == "" { // not from the wire: a request that a program made
-		return orRoot(r.URL.EscapedPath()), r.URL.RawQuery, true
-	}
-	valid = strings.IndexByte(sent, '#') < 0
 	switch {
-	case sent[0] == '/':
-	case sent == "*":
+	case sent == "": // not from the wire: a request that a program made
+		return orRoot(r.URL.EscapedPath()), r.URL.RawQuery
+	case strings.IndexByte(sent, '#') >= 0:
+		return sent, ""
+	case sent[0] == '/' || sent == "*":
 	case r.Method == http.MethodConnect:
-		return "/", "", valid
+		return "/", ""
 	default:
 		_, rest, absolute := strings.Cut(sent, "://")
-		valid = valid && absolute
+		if !absolute {
+			return sent, ""
+		}
 		sent = rest[len(rest)-len(strings.TrimLeftFunc(rest, inAuthority)):]
 	}
 	path, query, _ = strings.Cut(sent, "?")
-	return orRoot(path), query, valid
+	return orRoot(path), query
 }
 
 func inAuthority(c rune) bool { return c != '/' && c != '?' }

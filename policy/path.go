@@ -12,7 +12,7 @@ type form uint8
 const (
 	plain     form = iota // every server reads it alike
 	ambiguous             // servers differ: encoded slash, backslash, dot segment, double encoding
-	bad                   // no path: NUL, control character, invalid UTF-8, broken escape, raw ? or #
+	bad                   // no path: NUL, control character, invalid UTF-8, broken escape, raw ? or #, no slash in front
 )
 
 // asterisk is the request target of OPTIONS * (RFC 9112 section 3.2.4).
@@ -33,6 +33,9 @@ func (m matching) normal(raw string) (string, form) {
 	}
 	if m.clean(raw) {
 		return trimSlash(raw), plain
+	}
+	if raw != "" && raw[0] != '/' {
+		return "", bad
 	}
 	b, f := m.appendNormal(nil, raw)
 	return string(b), f

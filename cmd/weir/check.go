@@ -27,10 +27,8 @@ func checkCommand() *cobra.Command {
 				_, err := out.Write(config.Schema())
 				return err
 			}
-			loaded, err := app.Load(app.Options{Config: orDefault(path), Env: os.Environ()})
-			if err != nil {
-				return err
-			}
+			loaded := app.Load(app.Options{Config: orDefault(path), Env: os.Environ()})
+			var err error
 			if asJSON {
 				err = writeProblems(out, loaded.Problems)
 			} else {

@@ -64,6 +64,9 @@ func demoCommand() *cobra.Command {
 				d.invite()
 				<-cmd.Context().Done()
 			}
+			if cmd.Context().Err() != nil {
+				err = nil // a stop that was asked for is no failure
+			}
 			return errors.Join(err, d.stop())
 		}),
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,16 +33,13 @@ func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [-c weir.yaml] [-X METHOD] [-H 'Name: value']… [--remote ADDR] URL",
 		Short: "Tell how a request would be treated, without counting it",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneURL,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := ask.request(args[0])
 			if err != nil {
 				return err
 			}
-			loaded, err := app.Load(app.Options{Config: orDefault(path), Env: os.Environ()})
-			if err != nil {
-				return err
-			}
+			loaded := app.Load(app.Options{Config: orDefault(path), Env: os.Environ()})
 			if err := loaded.Err(); err != nil {
 				return err
 			}
@@ -60,11 +58,20 @@ func explainCommand() *cobra.Command {
 	return cmd
 }
 
+// oneURL wants the one argument of explain.
+func oneURL(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("found %d arguments: want one URL, as in http://example.com/api", len(args))
+	}
+	return nil
+}
+
 // request builds what a front would have made of the request.
 func (a asking) request(target string) (weir.Request, error) {
 	u, err := url.Parse(target)
-	if err != nil {
-		return weir.Request{}, fmt.Errorf("URL %s: %w", target, err)
+	var cause *url.Error
+	if errors.As(err, &cause) {
+		return weir.Request{}, fmt.Errorf("URL %s: %w: want it percent-encoded, as in http://example.com/a%%20b", target, cause.Err)
 	}
 	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return weir.Request{}, fmt.Errorf("URL %s: want http://HOST/PATH or https://HOST/PATH", target)

@@ -22,6 +22,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends the process at once
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -31,22 +32,21 @@ func main() {
 func run(ctx context.Context, args []string) int {
 	root := rootCommand()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
-	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintln(os.Stderr, "weir: "+text)
-	}
+	cmd, err := root.ExecuteContextC(ctx)
 	var failed failure
 	var config *app.ConfigError
 	switch {
+	case err == nil:
+		return 0
 	case errors.As(err, &config):
+		fmt.Fprint(os.Stderr, config.Lines()) // each begins with its place
 		return exitUsage
 	case errors.As(err, &failed):
+		fmt.Fprintf(os.Stderr, "weir: %v\n", err)
 		return exitFailed
 	}
-	return exitUsage // cobra's own complaints are about usage
+	fmt.Fprintf(os.Stderr, "weir: %v: see %s -h\n", err, cmd.CommandPath())
+	return exitUsage
 }
 
 // A failure is an error at run time, in distinction from wrong usage.
@@ -74,6 +74,12 @@ func rootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), versionCommand())
+	root.InitDefaultCompletionCmd("completion")
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.RunE = root.RunE // so that an unknown shell is an error
+		}
+	}
 	return root
 }
 

@@ -18,15 +18,15 @@ func runCommand() *cobra.Command {
 			"client address.\n\n" +
 			"SIGHUP or a changed file reloads; a broken file changes nothing. SIGTERM drains and stops.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: atRunTime(func(cmd *cobra.Command, _ []string) error {
 			o.Config = orDefault(o.Config)
 			o.Log = cmd.ErrOrStderr()
 			a, err := app.Start(o)
 			if err != nil {
 				return err
 			}
-			return atRunTime(func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context()) })(cmd, nil)
-		},
+			return a.Run(cmd.Context())
+		}),
 	}
 	configFlag(cmd, &o.Config)
 	cmd.Flags().StringVar(&o.Upstream, "upstream", "", "URL of the service to put behind Weir")

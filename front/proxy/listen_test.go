@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
@@ -129,8 +130,7 @@ func TestProxyProtocolBeforeTLS(t *testing.T) {
 	h := build(t, plan{options: o, upstream: http.HandlerFunc(echo)})
 	for _, protocol := range []string{"HTTP/1.1", "h2"} {
 		client := h.client(protocol)
-		client.Transport.(*http.Transport).DialTLS = nil
-		client.Transport.(*http.Transport).Dial = func(network, address string) (net.Conn, error) {
+		client.Transport.(*http.Transport).DialContext = func(_ context.Context, network, address string) (net.Conn, error) {
 			c, err := net.Dial(network, address)
 			if err == nil {
 				_, err = io.WriteString(c, "PROXY TCP6 2001:db8::7 2001:db8::1 1 443\r\n")
@@ -218,12 +218,12 @@ func TestCertificateIsReadAgain(t *testing.T) {
 
 func TestCertificateIsLookedAtOnceInAWhile(t *testing.T) {
 	dir := t.TempDir()
-	c, err := newCertificate(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), nil)
-	if err == nil {
+	if _, err := newCertificate(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), nil); err == nil {
 		t.Error("a certificate that is not there was loaded")
 	}
 	cert, key := certify(t, dir, "one.test")
-	if c, err = newCertificate(cert, key, nil); err != nil {
+	c, err := newCertificate(cert, key, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Unix(1000, 0)

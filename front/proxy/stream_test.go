@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"testing"
 	"time"
@@ -265,60 +267,6 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// upgrade is an upstream that changes to a protocol in which it says everything twice.
-func upgrade(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Connection") != "Upgrade" || r.Header.Get("Upgrade") != "websocket" {
-		w.WriteHeader(http.StatusUpgradeRequired)
-		return
-	}
-	c, rw, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return
-	}
-	defer c.Close()
-	io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-	for {
-		line, err := rw.ReadString('\n')
-		if err != nil {
-			return
-		}
-		io.WriteString(c, line+line)
-	}
-}
-
-// webSocket opens an upgraded connection through h.
-func (h *house) webSocket() (*bufio.Reader, net.Conn) {
-	h.t.Helper()
-	c := h.dial()
-	io.WriteString(c, lines("GET /ws HTTP/1.1", "Host: a", "Connection: keep-alive, Upgrade", "Upgrade: websocket", "", ""))
-	r := bufio.NewReader(c)
-	answer, err := http.ReadResponse(r, nil)
-	if err != nil || answer.StatusCode != 101 {
-		h.t.Fatalf("no upgrade: %v %v", answer, err)
-	}
-	return r, c
-}
-
-// After an upgrade the bytes are nobody's HTTP, and the request is in flight until the end.
-func TestWebSocket(t *testing.T) {
-	h := build(t, plan{upstream: http.HandlerFunc(upgrade)})
-	r, c := h.webSocket()
-	for _, said := range []string{"hello\n", "GET / HTTP/1.1\n", "\x00\x01 : \n"} {
-		io.WriteString(c, said)
-		for range 2 {
-			if heard, err := r.ReadString('\n'); err != nil || heard != said {
-				t.Fatalf("said %q, heard %q %v", said, heard, err)
-			}
-		}
-	}
-	if h.InFlight() != 1 || h.journal.Totals().Requests != 0 {
-		t.Errorf("%d in flight, %d recorded, while it is open", h.InFlight(), h.journal.Totals().Requests)
-	}
-	c.Close()
-	h.recorded(1)
-	h.eventually("the end", func() bool { return h.InFlight() == 0 })
-}
-
 const slot = "default: {limits: [{name: slots, in_flight: 1}]}"
 
 // A client that goes away is no fault of the upstream's (PRX-01): its request is cancelled, its slot
@@ -464,6 +412,32 @@ func TestLateMeansTheAnswer(t *testing.T) {
 	for err, want := range tests {
 		if late(err) != want {
 			t.Errorf("%v: %v", err, !want)
+		}
+	}
+}
+
+// Informational answers come before the final one (RFC 9110 section 15.2).
+func TestEarlyHints(t *testing.T) {
+	for _, protocol := range protocols {
+		h := build(t, plan{options: options(t, protocol), upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Link", "</a.css>")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.Header().Del("Link")
+		})})
+		var hints []string
+		ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+			Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
+				hints = append(hints, fmt.Sprint(status, header.Get("Link")))
+				return nil
+			}})
+		r, _ := http.NewRequestWithContext(ctx, "GET", h.url("/"), nil)
+		answer, err := h.client(protocol).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if diff := cmp.Diff([]string{"103</a.css>"}, hints); diff != "" || answer.Header.Get("Link") != "" {
+			t.Errorf("%s: %s %v", protocol, diff, answer.Header)
 		}
 	}
 }

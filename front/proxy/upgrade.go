@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,10 @@ func (t *transfer) upgrade(res *http.Response, asked http.Header) {
 		t.call.Outcome.Err = fmt.Errorf("%w: %w", errClientGone, err)
 		return
 	}
-	talk(conn, buffered.Reader, back)
+	// What net/http has read already comes first. Its reader is not used beyond: at its end the request
+	// would be over for both sides.
+	early, _ := buffered.Peek(buffered.Reader.Buffered())
+	talk(conn, io.MultiReader(bytes.NewReader(early), conn), back)
 }
 
 // talk copies both ways. One way may end before the other; an error ends both.

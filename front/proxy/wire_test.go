@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weirgate/weir"
 )
 
 // lines joins the lines of a request with CRLF.
@@ -222,4 +225,31 @@ func TestConnectIsNotServed(t *testing.T) {
 		t.Error(answer.StatusCode)
 	}
 	h.recorded(1)
+}
+
+// Whatever path is asked for, the request line to the upstream has two spaces; and what can stand in it
+// stands in it as it was sent.
+func FuzzAim(f *testing.F) {
+	for _, path := range []string{"/", "//x", "/a b", "/a%2Fb", "/\xff", "*", "/a\"^", "//a^ b", "/;=%zz"} {
+		f.Add(path, "a=1;b")
+	}
+	up := &upstream{service: service{base: &url.URL{Scheme: "http", Host: "u"}}}
+	f.Fuzz(func(t *testing.T, path, query string) {
+		sent, err := url.ParseRequestURI(path)
+		if err != nil || strings.ContainsAny(path, "?#") || path[0] != '/' || strings.ContainsFunc(query, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			return // net/http or the middleware refuses it
+		}
+		var u url.URL
+		up.aim(&u, sent, &weir.Decision{Request: weir.Request{Path: path, Query: query}})
+		got := u.RequestURI()
+		if strings.ContainsFunc(got, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
+			t.Errorf("%q: %q has a byte that ends a request line's part", path, got)
+		}
+		if gotPath, _, _ := strings.Cut(got, "?"); plain(path) && !strings.HasPrefix(path, "//") && gotPath != path {
+			t.Errorf("%q arrives as %q", path, gotPath)
+		}
+		if u.Host != "u" {
+			t.Errorf("%q goes to %s", path, u.Host)
+		}
+	})
 }

@@ -108,7 +108,11 @@ func (c *Conn) TLS() *tls.ConnectionState {
 
 // SetReadDeadline notes when the header must be complete.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.until.Store(max(0, t.UnixNano())) // the zero time is before 1970
+	until := int64(0)
+	if !t.IsZero() {
+		until = t.UnixNano()
+	}
+	c.until.Store(until)
 	return c.Conn.SetReadDeadline(t)
 }
 
@@ -175,8 +179,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 // interrupts reads, with deadlines of long ago.
 func (c *Conn) late(err error) bool {
 	const long = int64(time.Hour)
-	until := c.until.Load()
-	return errors.Is(err, os.ErrDeadlineExceeded) && until > long && c.framing.inHeader() && !c.answer.Load()
+	return c.until.Load() > long && c.framing.inHeader() && !c.answer.Load() && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // refuse returns the error that the fault is for the reader.

@@ -1,0 +1,33 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+)
+
+// listenError says why the address that field names cannot be listened on, and how to mend it. The
+// flag of the same name mends it, too.
+func listenError(field, addr string, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		err = number
+	}
+	cure := fmt.Sprintf("give another address with %s or --%s", field, field)
+	switch number {
+	case syscall.EADDRINUSE:
+		cure = "stop what listens there, or " + cure
+	case syscall.EADDRNOTAVAIL:
+		cure = "no interface of this machine has it: " + cure
+	case syscall.EACCES:
+		cure = "let the process bind it (ports below 1024 need CAP_NET_BIND_SERVICE), or " + cure
+	case syscall.ENOENT:
+		cure = "make the socket's folder, or " + cure
+	}
+	return fmt.Errorf("%s %s: %w: %s", field, addr, err, cure)
+}

@@ -1,0 +1,63 @@
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func sample() *Report {
+	return &Report{
+		Date: "today", Command: "bench", Machine: []Fact{{"CPUs", "2"}},
+		Sections: []Section{{
+			Title: "Section", Note: "How.",
+			Checks: []Check{
+				{What: "met", Measured: 12.34, Unit: "ns", Beside: "other 20", Ratio: 0.617, Bar: "<= 15", Met: true},
+				{What: "missed", Measured: 123.4, Unit: "ns", Bar: "<= 100"},
+				{What: "no bar", Measured: 1, Unit: "ns"},
+			},
+			Tables: []Table{{Title: "Table", Head: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}},
+		}},
+	}
+}
+
+func TestMarkdownShowsEveryCheckWithItsBar(t *testing.T) {
+	var b strings.Builder
+	sample().Markdown(&b)
+	want := "# What Weir costs\n\ntoday, `bench`\n\n- CPUs: 2\n\n\n## Section\n\nHow.\n\n" +
+		"| what | measured | beside | ratio | bar | met |\n| --- | --- | --- | --- | --- | --- |\n" +
+		"| met | 12.3 ns | other 20 | 0.62 | <= 15 | yes |\n" +
+		"| missed | 123 ns |  |  | <= 100 | **no** |\n" +
+		"| no bar | 1.00 ns |  |  |  |  |\n\n" +
+		"Table\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\n"
+	if got := b.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestMissedAreTheChecksWithABarThatIsNotMet(t *testing.T) {
+	missed := sample().Missed()
+	if len(missed) != 1 || missed[0].What != "missed" {
+		t.Errorf("missed %v, want the one", missed)
+	}
+}
+
+func TestSaveWritesBothForms(t *testing.T) {
+	dir := t.TempDir()
+	if err := sample().Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "latest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Report
+	if err := json.Unmarshal(text, &back); err != nil || len(back.Sections[0].Checks) != 3 {
+		t.Errorf("read back %+v, %v", back, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "latest.md")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,580 @@
+package weir_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/policy"
+)
+
+// A page is a document. Its fences say in their first line what the tests do with them:
+//
+//	```yaml            a configuration, or a piece of one, that is valid
+//	```yaml NAME       the same, and a file of that name for the commands that follow
+//	```yaml bad        a configuration that must be refused
+//	```yaml other      not a configuration of Weir
+//	```go [NAME]       a program that builds
+//	```sh run          commands, one a line, that succeed; a line that ends in & goes on in the background
+//	```sh              commands that are only shown
+//	```text output     lines that the commands before write, in this order; … stands for anything
+type page struct {
+	name   string
+	text   string
+	fences []fence
+}
+
+type fence struct {
+	line      int
+	lang, tag string
+	text      string
+}
+
+// mostShown is how many blocks of commands are not run, in all pages together.
+const mostShown = 12
+
+// readPage returns the document at name, or nil if it is not there.
+func readPage(t *testing.T, name string) *page {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &page{name: name, text: string(data)}
+	var open *fence
+	for i, line := range strings.Split(p.text, "\n") {
+		switch info, isFence := strings.CutPrefix(line, "```"); {
+		case isFence && open == nil:
+			lang, tag, _ := strings.Cut(info, " ")
+			open = &fence{line: i + 1, lang: lang, tag: tag}
+		case isFence:
+			p.fences = append(p.fences, *open)
+			open = nil
+		case open != nil:
+			open.text += line + "\n"
+		}
+	}
+	if open != nil {
+		t.Fatalf("%s:%d: the fence does not end", name, open.line)
+	}
+	return p
+}
+
+// userPages are the pages that users read.
+func userPages(t *testing.T) []*page {
+	t.Helper()
+	names, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := []*page{readPage(t, "README.md")}
+	for _, name := range names {
+		pages = append(pages, readPage(t, filepath.ToSlash(name)))
+	}
+	return pages
+}
+
+// allPages are the pages of users and those of who works on Weir.
+func allPages(t *testing.T) []*page {
+	pages := userPages(t)
+	for _, name := range []string{"ARCHITECTURE.md", "RATIONALE.md"} {
+		if p := readPage(t, name); p != nil {
+			pages = append(pages, p)
+		}
+	}
+	return pages
+}
+
+func TestDocumentsAreShort(t *testing.T) {
+	for _, name := range []string{"README.md", "ARCHITECTURE.md"} {
+		if p := readPage(t, name); p != nil && strings.Count(p.text, "\n") > 150 {
+			t.Errorf("%s has %d lines, want at most 150", name, strings.Count(p.text, "\n"))
+		}
+	}
+	shown := 0
+	for _, p := range userPages(t) {
+		for _, f := range p.fences {
+			if f.lang == "sh" && f.tag == "" {
+				shown++
+			}
+		}
+	}
+	if shown > mostShown {
+		t.Errorf("%d blocks of commands are shown and not run, want at most %d", shown, mostShown)
+	}
+}
+
+func TestDocumentedConfigurations(t *testing.T) {
+	for _, p := range userPages(t) {
+		for _, f := range p.fences {
+			if f.lang != "yaml" || f.tag == "other" {
+				continue
+			}
+			problems := judgeConfig(fmt.Sprintf("%s:%d", p.name, f.line), f.text)
+			if bad := config.HasErrors(problems); bad != (f.tag == "bad") {
+				t.Errorf("%s:%d: refused: %v; problems: %v", p.name, f.line, bad, problems)
+			}
+		}
+	}
+}
+
+func judgeConfig(name, text string) []config.Problem {
+	c, problems := config.Parse(name, []byte(text), nil)
+	if config.HasErrors(problems) {
+		return problems
+	}
+	_, more := policy.Compile(c)
+	return append(problems, more...)
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+func TestDocumentLinks(t *testing.T) {
+	for _, p := range allPages(t) {
+		for _, m := range link.FindAllStringSubmatch(p.prose(), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := p.name
+			if file != "" {
+				target = path.Join(path.Dir(p.name), file)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: link to %s: %v", p.name, m[1], err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(readPage(t, target)), anchor) {
+				t.Errorf("%s: link to %s: no such heading", p.name, m[1])
+			}
+		}
+	}
+}
+
+// prose is the page without what stands in fences.
+func (p *page) prose() string {
+	text := p.text
+	for _, f := range p.fences {
+		text = strings.Replace(text, f.text, "", 1)
+	}
+	return text
+}
+
+// anchors are what the page's headings can be linked by, as GitHub makes them.
+func anchors(p *page) []string {
+	var list []string
+	for _, line := range strings.Split(p.prose(), "\n") {
+		title := strings.TrimLeft(line, "#")
+		if title == line {
+			continue
+		}
+		list = append(list, strings.Map(func(c rune) rune {
+			switch {
+			case c == ' ':
+				return '-'
+			case unicode.IsLetter(c), unicode.IsDigit(c), c == '-', c == '_':
+				return unicode.ToLower(c)
+			}
+			return -1
+		}, strings.TrimSpace(title)))
+	}
+	return list
+}
+
+func TestDocumentedPrograms(t *testing.T) {
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace, packages := map[string]string{}, []string{}
+	for _, p := range userPages(t) {
+		for _, f := range p.fences {
+			if f.lang != "go" {
+				continue
+			}
+			name := filepath.Join(t.TempDir(), "main.go")
+			if err := os.WriteFile(name, []byte(f.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			dir := fmt.Sprintf("documented%d", len(packages))
+			replace[filepath.Join(root, dir, "main.go")] = name
+			packages = append(packages, "./"+dir)
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", append([]string{"build", "-overlay", file, "-o", t.TempDir() + "/"}, packages...)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("go build of the documents' programs: %v\n%s", err, out)
+	}
+}
+
+var quoted = regexp.MustCompile("`([a-z][a-z0-9/]*)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?[^`]*`")
+
+// TestDocumentedNames holds what documents quote of the program to the program.
+func TestDocumentedNames(t *testing.T) {
+	exported := map[string][]string{} // by the last element of the import path
+	for importPath, p := range goList(t, "./...") {
+		if len(p.GoFiles) > 0 {
+			exported[path.Base(importPath)] = exportedNames(t, roomName(importPath))
+		}
+	}
+	for _, p := range allPages(t) {
+		for _, m := range quoted.FindAllStringSubmatch(p.prose(), -1) {
+			names, ours := exported[path.Base(m[1])]
+			if ours && !slices.Contains(names, m[2]) || ours && m[3] != "" && !slices.Contains(names, m[3]) {
+				t.Errorf("%s quotes %s, which does not exist", p.name, m[0])
+			}
+		}
+	}
+}
+
+// exportedNames are the exported names of the package in dir, methods and fields among them.
+func exportedNames(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			declared(d, names)
+		}
+	}
+	return slices.Collect(maps.Keys(names))
+}
+
+func declared(d ast.Decl, names map[string]bool) {
+	if f, ok := d.(*ast.FuncDecl); ok {
+		names[f.Name.Name] = f.Name.IsExported()
+		return
+	}
+	ast.Inspect(d, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.TypeSpec:
+			names[n.Name.Name] = true
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				names[name.Name] = true
+			}
+		case *ast.Field:
+			for _, name := range n.Names {
+				names[name.Name] = true
+			}
+		}
+		return true
+	})
+}
+
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	p := readPage(t, "ARCHITECTURE.md")
+	if p == nil {
+		t.Skip("there is no ARCHITECTURE.md")
+	}
+	for importPath, listed := range goList(t, "./...") {
+		name := roomName(importPath)
+		if name == "." {
+			name = "weir"
+		}
+		if len(listed.GoFiles) > 0 && !strings.Contains(p.text, "`"+name+"`") && !strings.Contains(p.text, "`"+name+"/`") {
+			t.Errorf("ARCHITECTURE.md does not name `%s`", name)
+		}
+	}
+}
+
+var metric = regexp.MustCompile("`weir_([a-z_]+)")
+
+func TestDocumentedMetrics(t *testing.T) {
+	source, err := os.ReadFile("journal/metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range userPages(t) {
+		for _, m := range metric.FindAllStringSubmatch(p.prose(), -1) {
+			name := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(m[1], "")
+			if !bytes.Contains(source, []byte(`"`+name+`"`)) && !bytes.Contains(source, []byte(`"weir_`+name+`"`)) {
+				t.Errorf("%s names the metric weir_%s, which does not exist", p.name, m[1])
+			}
+		}
+	}
+}
+
+func TestEveryDiagnosisIsDocumented(t *testing.T) {
+	p := readPage(t, "docs/clients.md")
+	for _, code := range weir.AllCodes.Names() {
+		if !strings.Contains(p.text, "\n| `"+code+"` |") {
+			t.Errorf("docs/clients.md has no line for the diagnosis %s", code)
+		}
+	}
+}
+
+// TestDocumentedCommands runs the pages' commands in a copy of the checkout, before a service.
+func TestDocumentedCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs the program")
+	}
+	dir, bin := checkout(t), t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "./cmd/weir").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	for _, p := range userPages(t) {
+		if slices.ContainsFunc(p.fences, func(f fence) bool { return f.lang == "sh" && f.tag == "run" }) {
+			t.Run(p.name, func(t *testing.T) { newSession(t, dir, bin).play(p) })
+		}
+	}
+}
+
+// checkout returns a copy of what a checkout holds, without tests and their data.
+func checkout(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == ".git" || name == "weir-data" || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(dir, name), 0o700)
+		case !d.Type().IsRegular() || name == "weir" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, name), data, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A session is a reader who does what a page says. Where the page says 8080, 9090 and 3000, free ports
+// are used; a service of the reader's listens on the last.
+type session struct {
+	t          *testing.T
+	ctx        context.Context
+	dir, bin   string
+	front      string // host:port where what runs in the background listens
+	ports      *strings.Replacer
+	output     string // of the last block of commands
+	background *process
+}
+
+func newSession(t *testing.T, dir, bin string) *session {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	service, front, admin := listenAnywhere(t), listenAnywhere(t), listenAnywhere(t)
+	serveHello(t, service)
+	front.Close()
+	admin.Close()
+	s := &session{t: t, ctx: ctx, dir: dir, bin: bin, front: front.Addr().String()}
+	s.ports = strings.NewReplacer(":8080", portOf(front), ":9090", portOf(admin), ":3000", portOf(service))
+	t.Cleanup(s.stop)
+	return s
+}
+
+func listenAnywhere(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func portOf(l net.Listener) string { return fmt.Sprintf(":%d", l.Addr().(*net.TCPAddr).Port) }
+
+// serveHello is the reader's own service. It says what reached it; /login finds every password wrong.
+func serveHello(t *testing.T, l net.Listener) {
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/login" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		fmt.Fprintf(w, "%s %s for %s\n", r.Method, r.RequestURI, r.Header.Get("X-Forwarded-For"))
+	})}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }() // ends by Close
+	t.Cleanup(func() { server.Close(); <-done })
+}
+
+func (s *session) play(p *page) {
+	for _, f := range p.fences {
+		where := fmt.Sprintf("%s:%d", p.name, f.line)
+		text := s.ports.Replace(f.text)
+		switch {
+		case f.lang == "sh" && f.tag == "run":
+			s.commands(where, text)
+		case f.lang == "text" && f.tag == "output":
+			s.expect(where, text)
+		case (f.lang == "yaml" || f.lang == "go") && strings.Contains(f.tag, "."):
+			s.write(f.tag, text)
+		}
+	}
+}
+
+// write makes the file that a page has the reader write.
+func (s *session) write(name, text string) {
+	s.t.Helper()
+	name = filepath.Join(s.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { os.Remove(name) })
+}
+
+// commands runs a block, line by line.
+func (s *session) commands(where, text string) {
+	s.output = ""
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		line = strings.TrimSpace(line)
+		command, isBackground := strings.CutSuffix(line, " &")
+		switch {
+		case line == "" || line[0] == '#':
+		case isBackground:
+			s.start(where, command)
+		case line == "kill $!":
+			s.stop()
+		default:
+			s.run(where, line)
+		}
+	}
+}
+
+func (s *session) command(script string) *exec.Cmd {
+	cmd := exec.CommandContext(s.ctx, "bash", "-o", "pipefail", "-c", script)
+	cmd.Dir, cmd.WaitDelay = s.dir, 5*time.Second
+	cmd.Env = append(os.Environ(), "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*")
+	return cmd
+}
+
+func (s *session) run(where, line string) {
+	if s.background != nil {
+		line = strings.ReplaceAll(line, "$!", fmt.Sprint(s.background.cmd.Process.Pid))
+	}
+	out, err := s.command(line).CombinedOutput()
+	s.output += string(out)
+	if err != nil {
+		s.t.Fatalf("%s: %s: %v\n%s%s", where, line, err, out, s.background.written())
+	}
+}
+
+// expect compares what the last block wrote with the lines of text.
+func (s *session) expect(where, text string) {
+	rest := s.output
+	for line := range strings.Lines(text) {
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(line, " \n")), "…", ".*")
+		at := regexp.MustCompile("(?m)^" + pattern + `[ \r]*$`).FindStringIndex(rest)
+		if at == nil {
+			s.t.Errorf("%s: this line is not written, or not here:\n%s\nwhat is written:\n%s%s", where, line, s.output, s.background.written())
+			return
+		}
+		rest = rest[at[1]:]
+	}
+}
+
+// A process runs in the background. Its output is kept.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+	mu    sync.Mutex
+	out   bytes.Buffer
+}
+
+// Write keeps what the process says.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+func (p *process) written() string {
+	if p == nil {
+		return ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return "\nin the background:\n" + p.out.String()
+}
+
+// start runs a command in the background and returns once it listens.
+func (s *session) start(where, line string) {
+	s.stop()
+	p := &process{cmd: s.command("exec " + line), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.background = p
+	go func() { defer close(p.ended); _ = p.cmd.Wait() }() // how it ended is seen by what it did
+	for {
+		if c, err := net.Dial("tcp", s.front); err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case <-p.ended:
+			s.t.Fatalf("%s: %s: ended%s", where, line, p.written())
+		case <-s.ctx.Done():
+			s.t.Fatalf("%s: %s: does not listen%s", where, line, p.written())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// stop ends what runs in the background, by its pid.
+func (s *session) stop() {
+	if s.background == nil {
+		return
+	}
+	_ = s.background.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-s.background.ended:
+	case <-time.After(20 * time.Second):
+		s.t.Errorf("does not end after SIGTERM%s", s.background.written())
+		_ = s.background.cmd.Process.Kill()
+		<-s.background.ended
+	}
+	_, _ = io.WriteString(s.background, "(stopped)\n")
+	s.background = nil
+}
