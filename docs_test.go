@@ -249,7 +249,8 @@ func TestDocumentedNames(t *testing.T) {
 	exported := map[string][]string{} // by the last element of the import path
 	for importPath, p := range goList(t, "./...") {
 		if len(p.GoFiles) > 0 {
-			exported[path.Base(importPath)] = exportedNames(t, roomName(importPath))
+			base := path.Base(importPath)
+			exported[base] = append(exported[base], exportedNames(t, roomName(importPath))...)
 		}
 	}
 	for _, p := range allPages(t) {
@@ -396,6 +397,7 @@ type session struct {
 	ctx        context.Context
 	dir, bin   string
 	front      string // host:port where what runs in the background listens
+	admin      string // host:port in place of the admin address's default
 	ports      *strings.Replacer
 	output     string // of the last block of commands
 	background *process
@@ -408,7 +410,7 @@ func newSession(t *testing.T, dir, bin string) *session {
 	serveHello(t, service)
 	front.Close()
 	admin.Close()
-	s := &session{t: t, ctx: ctx, dir: dir, bin: bin, front: front.Addr().String()}
+	s := &session{t: t, ctx: ctx, dir: dir, bin: bin, front: front.Addr().String(), admin: admin.Addr().String()}
 	s.ports = strings.NewReplacer(":8080", portOf(front), ":9090", portOf(admin), ":3000", portOf(service))
 	t.Cleanup(s.stop)
 	return s
@@ -484,7 +486,8 @@ func (s *session) commands(where, text string) {
 func (s *session) command(script string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, "bash", "-o", "pipefail", "-c", script)
 	cmd.Dir, cmd.WaitDelay = s.dir, 5*time.Second
-	cmd.Env = append(os.Environ(), "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*")
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "WEIR_") })
+	cmd.Env = append(env, "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*", "WEIR_ADMIN="+s.admin)
 	return cmd
 }
 

@@ -65,12 +65,12 @@ func bearer(next http.Handler, tokens ...string) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		got, known := sha256.Sum256([]byte(token)), 0
 		for _, sum := range sums {
 			known |= subtle.ConstantTimeCompare(got[:], sum[:])
 		}
-		if known == 0 {
+		if known == 0 || !strings.EqualFold(scheme, "Bearer") {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a bearer token is required: admin_token or admin_read_token of the configuration", http.StatusUnauthorized)
 			return

@@ -51,6 +51,7 @@ type App struct {
 	admin   *adminServer // nil if there is none
 
 	started *config.Config // what the listeners were opened by
+	swapped chan struct{}  // holds one where upstreams are to be checked
 
 	reloading sync.Mutex
 	config    *config.Config    // in force
@@ -65,7 +66,7 @@ func Start(o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{options: o, started: loaded.Config, config: loaded.Config, tried: tried}
+	a := &App{options: o, started: loaded.Config, config: loaded.Config, tried: tried, swapped: make(chan struct{}, 1)}
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.log = newLogger(o.Log, &a.level, loaded.Config.Log)
 	for _, p := range loaded.Problems {

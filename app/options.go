@@ -107,7 +107,6 @@ func upstreamOptions(l *Loaded) proxy.UpstreamOptions {
 		Connect:        time.Duration(c.UpstreamTimeouts.Connect),
 		ResponseHeader: time.Duration(c.UpstreamTimeouts.ResponseHeader),
 		Idle:           time.Duration(c.UpstreamTimeouts.Idle),
-		Identity:       l.Policy.Resolver().IdentityHeaders(),
 	}
 	if c.Client.Forward == "append" {
 		o.Forward = proxy.Append

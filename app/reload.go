@@ -92,6 +92,10 @@ func (a *App) replace() error {
 	}
 	changed := config.Diff(a.config, loaded.Config)
 	a.engine.Swap(next)
+	select {
+	case a.swapped <- struct{}{}:
+	default: // it is to be looked at already
+	}
 	proxy.CloseIdle(prev.Upstreams, next.Upstreams)
 	a.journal.SetRules(loaded.Policy.Names())
 	a.journal.SetLog(journal.Addresses(loaded.Config.Log.Addresses), loaded.Config.Log.RefusalsPerSecond)
@@ -122,21 +126,38 @@ func (a *App) tell(l *Loaded, changed []string) {
 	a.log.Info("configuration changed", "fields", changed)
 }
 
-// checkUpstreams says so if an upstream cannot be reached at the start. It may come later: requests
-// are answered 502 until then.
+// checkUpstreams says so if an upstream that is new, at the start or after a reload, cannot be reached,
+// until ctx is done. It may come later: requests are answered 502 until then.
 func (a *App) checkUpstreams(ctx context.Context) {
-	for _, up := range a.engine.Current().Upstreams {
-		if up == nil {
-			continue
+	known := map[string]bool{}
+	for {
+		inForce := map[string]bool{}
+		for _, up := range a.engine.Current().Upstreams {
+			if up == nil || inForce[hostPort(up.URL)] {
+				continue
+			}
+			inForce[hostPort(up.URL)] = true
+			if !known[hostPort(up.URL)] {
+				a.checkUpstream(ctx, up.URL)
+			}
 		}
-		dialer := net.Dialer{Timeout: time.Duration(a.started.UpstreamTimeouts.Connect)}
-		c, err := dialer.DialContext(ctx, "tcp", hostPort(up.URL))
-		if err != nil {
-			a.log.Warn("the upstream cannot be reached; requests for it are answered 502 until it can",
-				"upstream", up.URL.Redacted(), "err", err)
-			continue
+		known = inForce
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.swapped:
 		}
+	}
+}
+
+func (a *App) checkUpstream(ctx context.Context, u *url.URL) {
+	dialer := net.Dialer{Timeout: time.Duration(a.started.UpstreamTimeouts.Connect)}
+	c, err := dialer.DialContext(ctx, "tcp", hostPort(u))
+	switch {
+	case err == nil:
 		c.Close()
+	case ctx.Err() == nil:
+		a.log.Warn("the upstream cannot be reached; requests for it are answered 502 until it can", "upstream", u.Redacted(), "err", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package behind_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,11 +30,41 @@ type answer struct {
 }
 
 // client returns a client with an address that nobody else on the road has.
-func (r *road) client() *client { return r.clientAt(fmt.Sprintf("127.0.0.%d", 1+r.clients.Add(1))) }
+func (r *road) client() *client {
+	network := "127.0.0."
+	if r.public {
+		network = publicNetwork
+	}
+	return r.clientAt(fmt.Sprint(network, 1+r.clients.Add(1)))
+}
 
 func (r *road) clientAt(addr string) *client {
-	transport := &http.Transport{DialContext: dialAs(addr)}
-	return &client{r, addr, &http.Client{Transport: transport, Timeout: patience}}
+	c := &client{road: r, addr: addr}
+	c.http = &http.Client{Transport: &http.Transport{DialContext: c.connect}, Timeout: patience}
+	return c
+}
+
+// publicNetwork begins the addresses of clients that are not of the loopback interface: somebody in
+// front of the first proxy says in the PROXY protocol that they are theirs.
+const publicNetwork = "203.0.113."
+
+// connect connects from the client's address.
+func (c *client) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: patience}
+	own := strings.HasPrefix(c.addr, "127.")
+	if own {
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(c.addr)}
+	}
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil || own {
+		return conn, err
+	}
+	family, to := "TCP4", "192.0.2.1"
+	if strings.Contains(c.addr, ":") {
+		family, to = "TCP6", "2001:db8::1"
+	}
+	_, err = fmt.Fprintf(conn, "PROXY %s %s %s 1024 80\r\n", family, c.addr, to)
+	return conn, err
 }
 
 // overHTTP2 makes the client speak HTTP/2 without TLS, from the first byte.
@@ -89,7 +120,7 @@ func read(t testing.TB, res *http.Response) answer {
 // dial opens a connection for bytes that net/http would not send.
 func (c *client) dial(t testing.TB) net.Conn {
 	t.Helper()
-	conn, err := dialAs(c.addr)(t.Context(), "tcp", c.road.entry)
+	conn, err := c.connect(t.Context(), "tcp", c.road.entry)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,12 @@ var forgeries = map[string]func(try int) http.Header{
 	"Connection and close": func(i int) http.Header {
 		return http.Header{"Connection": {"close, X-Forwarded-For"}, "X-Forwarded-For": {forged(i)}}
 	},
+	"Connection and Upgrade": func(i int) http.Header {
+		return http.Header{"Connection": {"upgrade, X-Forwarded-For"}, "Upgrade": {"something"}, "X-Forwarded-For": {forged(i)}}
+	},
+	"X-Forwarded-Proto and -Host": func(i int) http.Header {
+		return http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {forged(i)}, "X_Forwarded_Host": {forged(i)}}
+	},
 	"words of Weir's": func(i int) http.Header {
 		return http.Header{"X-Weir-Client": {forged(i)}, "X_Weir_Client": {forged(i)}}
 	},

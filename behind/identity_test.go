@@ -4,9 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,6 +54,7 @@ func TestIdentity(t *testing.T) {
 				t.Parallel()
 				r := open(t, plan{proxies: line(kinds...), client: client})
 				t.Run("each his own", r.eachHisOwn)
+				t.Run("at once", r.countedAtOnce)
 				t.Run("refusal", r.refusalArrives)
 				t.Run("keep alive", r.keepAlive)
 				t.Run("bodies", r.bodiesArrive)
@@ -77,23 +83,57 @@ func (r *road) eachHisOwn(t *testing.T) {
 	}
 }
 
+// countedAtOnce checks that of many requests at the same time exactly three pass.
+func (r *road) countedAtOnce(t *testing.T) {
+	c := r.client()
+	var passed, refused atomic.Int32
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			res, err := c.http.Do(c.request(http.MethodGet, "/", nil, nil))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			drop(res.Body)
+			switch res.StatusCode {
+			case http.StatusOK:
+				passed.Add(1)
+			case http.StatusTooManyRequests:
+				refused.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if passed.Load() != 3 || refused.Load() != 27 {
+		t.Errorf("of 30 requests at once %d passed and %d were refused, want 3 and 27", passed.Load(), refused.Load())
+	}
+}
+
 // wantOnly checks that the upstream was told addr once under each of the two names, and nothing else
 // that looks like an identity.
 func (a answer) wantOnly(t *testing.T, addr string) {
 	t.Helper()
-	got := map[string][]string{}
-	for name, lines := range a.seen.Header {
-		if folded := fold(name); identities[folded] || strings.HasPrefix(folded, "x-weir-") {
-			got[name] = lines
-		}
-		if strings.Contains(strings.Join(lines, " "), forgedNetwork) {
-			t.Errorf("the upstream got %s: %q", name, lines)
-		}
-	}
 	want := map[string][]string{"X-Forwarded-For": {addr}, "X-Real-Ip": {addr}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, a.told()); diff != "" {
 		t.Errorf("what the upstream is told of the client, -want +got:\n%s", diff)
 	}
+	way := []string{strings.Join(a.seen.Header["X-Forwarded-Proto"], "|"), strings.Join(a.seen.Header["X-Forwarded-Host"], "|")}
+	if want := []string{"http", a.seen.Host}; !cmp.Equal(way, want) {
+		t.Errorf("X-Forwarded-Proto and -Host are %q, want %q", way, want)
+	}
+}
+
+// told returns what the upstream may take for the client's identity, and whatever bears a forged one.
+func (a answer) told() map[string][]string {
+	got := map[string][]string{}
+	for name, lines := range a.seen.Header {
+		folded := fold(name)
+		if identities[folded] || strings.HasPrefix(folded, "x-weir-") || strings.Contains(strings.Join(lines, " "), forgedNetwork) {
+			got[name] = lines
+		}
+	}
+	return got
 }
 
 // fold returns a header's name as servers see it that take _ and . for -.
@@ -161,5 +201,45 @@ func (a answer) wantProblem(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Addresses of one /64 are one client, the next /64 is another, and an IPv4 address in IPv6 form is
+// the IPv4 client, as real proxies write them.
+func TestIPv6(t *testing.T) {
+	for _, kind := range []string{"nginx", "haproxy"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			r := open(t, plan{proxies: []proxy{hearing(kind)}, public: true, client: "{path: [" + kind + "]}"})
+			var got []string
+			for _, addr := range []string{
+				"2001:db8:1:2::1", "2001:DB8:1:2:ffff::2", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::1", "2001:db8:1:3::1",
+				"203.0.113.7", "::ffff:203.0.113.7", "203.0.113.7", "::ffff:cb00:7107", "203.0.113.8",
+			} {
+				a := r.clientAt(addr).get(t, "/", nil)
+				if got = append(got, fmt.Sprint(a.status)); a.status == http.StatusOK {
+					a.wantOnly(t, netip.MustParseAddr(addr).Unmap().String())
+				}
+			}
+			if want := strings.Fields("200 200 200 429 200 200 200 200 429 200"); !cmp.Equal(got, want) {
+				t.Errorf("HTTP statuses %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// What the comment of a shipped file says to write into weir.yaml is what was tried with it.
+func TestShippedComments(t *testing.T) {
+	for kind, s := range shipped {
+		text, err := os.ReadFile(filepath.Join("..", "deploy", s.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := cutComment(string(text))
+		for _, want := range []string{"client: " + strategies([]string{kind})["path"] + "\n", "listen: \"" + shippedNext + "\"\n"} {
+			if !strings.Contains(head, "#   "+want) {
+				t.Errorf("deploy/%s: no line %q in its comment", s.file, want)
+			}
+		}
 	}
 }

@@ -2,10 +2,10 @@ package behind_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"sync"
@@ -100,9 +100,12 @@ func (l *transcript) String() string {
 	return l.text.String()
 }
 
-// freePort returns an address that was free a moment ago.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// freeAddress returns a loopback address and a port that were free a moment ago. The address is one
+// that hardly anybody else uses: HAProxy and Caddy would share a port with others of their kind
+// without a word.
+func freeAddress() (string, error) {
+	host := fmt.Sprintf("127.%d.%d.%d", 64+rand.IntN(64), rand.IntN(256), 1+rand.IntN(254))
+	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		return "", err
 	}
@@ -120,12 +123,6 @@ func need(t testing.TB, program string) string {
 	}
 	t.Skipf("%s is not installed; tools/install installs it", program)
 	return ""
-}
-
-// dialAs dials from a given loopback address.
-func dialAs(local string) func(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}, Timeout: patience}
-	return d.DialContext
 }
 
 // drop reads the rest of a body, so that its connection can be used again, and closes it.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -14,6 +15,8 @@ type proxy struct {
 	kind string // nginx, haproxy or caddy
 	edit func(string) string
 	unix bool // listens on a unix socket
+	// main replaces nginx's main file, and with it what is shipped; nil does not.
+	main func(dir, listen, next string) string
 }
 
 // shipped are the files that a user copies, and what the tests replace in them.
@@ -62,7 +65,8 @@ func (p proxy) listens(addr string) string {
 	case "haproxy":
 		return "bind " + p.connects(addr) + "\n"
 	}
-	return "http://" + addr + " {"
+	host, port, _ := net.SplitHostPort(addr)
+	return ":" + port + " {\n\tbind " + host
 }
 
 // connects is how p names the next hop.
@@ -80,7 +84,7 @@ func (p proxy) connects(addr string) string {
 // start starts p in dir, listening at an address that it returns.
 func (p proxy) start(t *testing.T, dir, next string) (*process, string, error) {
 	program := need(t, p.kind)
-	listen, err := freePort()
+	listen, err := freeAddress()
 	if err != nil {
 		return nil, "", err
 	}
@@ -91,7 +95,11 @@ func (p proxy) start(t *testing.T, dir, next string) (*process, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	running, err := p.run(dir, program, config)
+	main := nginxMain(dir)
+	if p.main != nil {
+		main = p.main(dir, listen, next)
+	}
+	running, err := p.run(dir, program, config, main)
 	if err != nil {
 		return nil, "", err
 	}
@@ -114,11 +122,11 @@ func listening(p *process, addr string) error {
 	return c.Close()
 }
 
-// run runs a proxy in the foreground, as the user who runs the tests.
-func (p proxy) run(dir, program, config string) (*process, error) {
+// run runs a proxy in the foreground, as the user who runs the tests. main is for nginx alone.
+func (p proxy) run(dir, program, config, main string) (*process, error) {
 	switch p.kind {
 	case "nginx":
-		if err := writeAll(dir, map[string]string{"weir.conf": config, "nginx.conf": nginxMain(dir)}); err != nil {
+		if err := writeAll(dir, map[string]string{"weir.conf": config, "nginx.conf": main}); err != nil {
 			return nil, err
 		}
 		return launch("nginx", dir, program, "-e", "stderr", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
@@ -188,3 +196,18 @@ func replacing(text, other string) func(string) string {
 
 // behindAnother makes Caddy trust the proxy in front of it, as its comment says.
 var behindAnother = replacing("# trusted_proxies 192.0.2.1/32", "trusted_proxies 127.0.0.1/32")
+
+// hearing returns a first proxy that hears in the PROXY protocol who its clients are.
+func hearing(kind string) proxy {
+	if kind == "haproxy" {
+		return proxy{kind: kind, edit: func(config string) string { return bindLine.ReplaceAllString(config, "$0 accept-proxy") }}
+	}
+	return proxy{kind: kind, edit: func(config string) string {
+		return listenLine.ReplaceAllString(config, "$1 proxy_protocol; set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol;")
+	}}
+}
+
+var (
+	bindLine   = regexp.MustCompile(`(?m)^ +bind .*$`)
+	listenLine = regexp.MustCompile(`(?m)^( +listen .*);$`)
+)

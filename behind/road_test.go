@@ -48,6 +48,7 @@ type plan struct {
 	more    string  // more lines of configuration
 	unix    bool    // Weir listens on a unix socket
 	bare    bool    // there is no Weir: the last proxy connects to the upstream
+	public  bool    // clients have public addresses; the first proxy is one of hearing
 }
 
 // policy is the same for all: three a minute for each client, in a log so that no turn of a window
@@ -65,6 +66,7 @@ type road struct {
 	t        *testing.T
 	upstream *upstream
 	entry    string // where clients connect to
+	public   bool   // clients have public addresses
 	weir     *process
 	direct   string // where Weir listens
 	admin    string
@@ -80,7 +82,7 @@ func open(t *testing.T, p plan) *road {
 	t.Helper()
 	needLoopback(t)
 	t.TempDir() // so that it is deleted after everything in it has ended
-	r := &road{t: t, upstream: newUpstream(t)}
+	r := &road{t: t, upstream: newUpstream(t), public: p.public}
 	t.Cleanup(r.close)
 	var err error
 	for range attempts {
@@ -129,6 +131,9 @@ func (r *road) build(p plan) error {
 // arrives returns nil if a request that clients send arrives at the upstream of this very road.
 func (r *road) arrives() error {
 	c := r.clientAt("127.0.0.254")
+	if r.public {
+		c = r.clientAt(publicNetwork + "254")
+	}
 	res, err := c.http.Get("http://" + r.entry + "/open/arrives")
 	if err != nil {
 		return err
@@ -211,8 +216,5 @@ func (r *road) close() {
 		if err := p.end(syscall.SIGTERM); err != nil || strings.Contains(p.log.String(), "panic") {
 			r.t.Errorf("weir: %v\n%s", err, p.log.String())
 		}
-	}
-	if r.t.Failed() && r.weir != nil {
-		r.t.Log(r.weir.log.String())
 	}
 }

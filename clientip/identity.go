@@ -81,6 +81,13 @@ func (r *Resolver) IdentityHeaders() []string { return slices.Clone(r.identity.l
 // allocates nothing.
 func (r *Resolver) IsIdentity(name string) bool { return r.identity.has(name) }
 
+// Vouches reports whether the identity header called name, in canonical form, came from the edge that
+// c was found by, and not from c itself.
+func (r *Resolver) Vouches(name string, c *weir.Client) bool {
+	return c.Source == weir.FromHeader && (name == r.valueName ||
+		slices.ContainsFunc(r.hops, func(h hop) bool { return h.header == name }))
+}
+
 // ForwardChain returns the chain that an upstream may believe: the client, the trusted hops that
 // its request passed, and the peer. It is empty where there is no address at all, and the peer alone
 // where c is unresolved.

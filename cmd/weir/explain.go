@@ -83,9 +83,12 @@ func (a asking) request(target string) (weir.Request, error) {
 	if r.Peer, r.Unix = weir.ParsePeer(a.remote); !r.Peer.IsValid() && !r.Unix {
 		return weir.Request{}, fmt.Errorf("--remote %s: want an IP address, with or without a port, or @ for a unix socket", a.remote)
 	}
+	if !isToken(a.method) {
+		return weir.Request{}, fmt.Errorf("-X %q: want a method, as in POST", a.method)
+	}
 	for _, line := range a.headers {
 		name, value, ok := strings.Cut(line, ":")
-		if !ok || name == "" {
+		if !ok || !isToken(name) {
 			return weir.Request{}, fmt.Errorf("-H %q: want 'Name: value'", line)
 		}
 		if value = strings.TrimSpace(value); strings.EqualFold(name, "Host") {
@@ -95,6 +98,13 @@ func (a asking) request(target string) (weir.Request, error) {
 		r.Header.Add(name, value)
 	}
 	return r, nil
+}
+
+// isToken reports whether s may be a method or the name of a header field: RFC 9110 section 5.6.2.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
+	})
 }
 
 func writeDecision(w io.Writer, d *weir.Decision) error {

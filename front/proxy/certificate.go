@@ -16,17 +16,12 @@ const lookEvery = time.Second
 type certificate struct {
 	cert, key string
 	logger    *slog.Logger
-	current   atomic.Pointer[keyPair]
-	next      atomic.Int64 // when to look again, in Unix nanoseconds
+	current   atomic.Pointer[tls.Certificate]
+	seen      atomic.Pointer[stamp] // of the files, whether they could be used or not
+	next      atomic.Int64          // when to look again, in Unix nanoseconds
 }
 
-// A keyPair is a certificate as it was read, and what its files looked like.
-type keyPair struct {
-	tls.Certificate
-	stamp stamp
-}
-
-// A stamp changes with the two files.
+// A stamp changes with the two files. It is the zero stamp if one of them is not there.
 type stamp struct {
 	certTime, keyTime time.Time
 	certSize, keySize int64
@@ -38,9 +33,10 @@ func newCertificate(cert, key string, logger *slog.Logger) (*certificate, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.load(s); err != nil {
+	if err := c.load(); err != nil {
 		return nil, err
 	}
+	c.seen.Store(&s)
 	return c, nil
 }
 
@@ -58,19 +54,19 @@ func (c *certificate) look() (stamp, error) {
 }
 
 // load reads the files. A pair that does not fit leaves the one before in use.
-func (c *certificate) load(s stamp) error {
+func (c *certificate) load() error {
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
 		return fmt.Errorf("tls: %s, %s: %w", c.cert, c.key, err)
 	}
-	c.current.Store(&keyPair{pair, s})
+	c.current.Store(&pair)
 	return nil
 }
 
 // get is the [tls.Config.GetCertificate] of the listener.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.refresh(time.Now())
-	return &c.current.Load().Certificate, nil
+	return c.current.Load(), nil
 }
 
 // refresh reads the files again if they changed. One caller in a while looks, and none waits for it.
@@ -80,11 +76,12 @@ func (c *certificate) refresh(now time.Time) {
 		return
 	}
 	s, err := c.look()
-	if err == nil && s == c.current.Load().stamp {
-		return
+	if s == *c.seen.Load() {
+		return // also if it could not be used: that was said once
 	}
+	c.seen.Store(&s)
 	if err == nil {
-		err = c.load(s)
+		err = c.load()
 	}
 	if err != nil {
 		c.logger.Warn("the certificate could not be read again and stays as it was", "error", err)

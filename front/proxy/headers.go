@@ -2,47 +2,49 @@ package proxy
 
 import (
 	"net/http"
-	"net/netip"
 	"net/textproto"
 	"slices"
 	"strings"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/clientip"
 )
 
 // headers says which header fields the upstream may believe. It is never changed.
 type headers struct {
-	forward  Forward
-	identity []string // canonical names that pass from trusted peers only
-	tags     []string // canonical names that never pass from outside
+	forward Forward
+	tags    []string // canonical names that never pass from outside
 }
 
 func newHeaders(o UpstreamOptions) *headers {
 	h := &headers{forward: o.Forward}
-	for _, name := range o.Identity {
-		h.identity = append(h.identity, textproto.CanonicalMIMEHeaderKey(name))
-	}
 	for _, name := range o.Tags {
 		h.tags = append(h.tags, textproto.CanonicalMIMEHeaderKey(name))
 	}
 	return h
 }
 
+// An asker is who sent a request, and by whose word.
+type asker struct {
+	*weir.Decision
+	resolver *clientip.Resolver
+}
+
 // request returns the header that the upstream gets: what in says to it, without what poses as a word
 // of ours or of a trusted proxy, and what we know about who asks. It shares the lines of in.
-func (x *headers) request(in *http.Request, d *weir.Decision) http.Header {
+func (x *headers) request(in *http.Request, by asker) http.Header {
 	const told = 6 // fields that are set below
 	h := make(http.Header, len(in.Header)+told)
 	for name, lines := range in.Header {
-		if !hopByHop(name) && !x.poses(name, in.Header, d) {
+		if !hopByHop(name) && !x.poses(name, in.Header, by) {
 			h[name] = lines
 		}
 	}
-	x.nominate(h, in.Header)
+	x.nominate(h, in.Header, by)
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{""} // keeps the transport from naming itself
 	}
-	x.tell(h, in, d)
+	x.tell(h, in, by)
 	return h
 }
 
@@ -58,11 +60,11 @@ func hopByHop(name string) bool {
 
 // nominate follows in's Connection, Upgrade and TE. It deletes the fields that Connection names, but for
 // those that are meant for the upstream: naming them there is a way to have a proxy strip a credential.
-func (x *headers) nominate(h, in http.Header) {
+func (x *headers) nominate(h, in http.Header, by asker) {
 	for _, line := range in["Connection"] {
 		for option := range strings.SplitSeq(line, ",") {
 			name := textproto.CanonicalMIMEHeaderKey(textproto.TrimString(option))
-			if !endToEnd(name) && !slices.Contains(x.tags, name) && !slices.Contains(x.identity, name) {
+			if !endToEnd(name) && !slices.Contains(x.tags, name) && !by.resolver.IsIdentity(name) {
 				delete(h, name)
 			}
 			if protocol := first(in["Upgrade"]); name == "Upgrade" && mayUpgrade(protocol) {
@@ -109,11 +111,9 @@ func first(lines []string) string {
 }
 
 // cleanTrailer deletes from the trailer fields all that would be believed in a header.
-func (x *headers) cleanTrailer(trailer http.Header) {
-	untrusted := weir.Decision{Client: weir.Client{Source: weir.Direct}}
+func (x *headers) cleanTrailer(trailer http.Header, r *clientip.Resolver) {
 	for name := range trailer {
-		same := hyphened(name)
-		if x.untrusted(same, &untrusted) || strings.HasPrefix(same, "X-Weir-") {
+		if same := hyphened(name); x.ours(same) || r.IsIdentity(same) || strings.HasPrefix(same, "X-Forwarded-") {
 			delete(trailer, name)
 		}
 	}
@@ -121,28 +121,34 @@ func (x *headers) cleanTrailer(trailer http.Header) {
 
 // poses reports whether the field called name must not reach the upstream. Some servers read '_' and
 // '.' in a name as '-': such a name is dropped if it then is one of ours, or one that is there as well.
-func (x *headers) poses(name string, h http.Header, d *weir.Decision) bool {
+func (x *headers) poses(name string, h http.Header, by asker) bool {
 	if strings.IndexByte(name, '_') < 0 && strings.IndexByte(name, '.') < 0 {
-		return x.untrusted(name, d)
+		return x.untrusted(name, by)
 	}
 	same := hyphened(name)
 	_, beside := h[same]
-	return beside || strings.HasPrefix(same, "X-Forwarded") || same == "Forwarded" || same == "X-Real-Ip" ||
-		strings.HasPrefix(same, "X-Weir-") || slices.Contains(x.identity, same) || slices.Contains(x.tags, same)
+	return beside || x.ours(same) || by.resolver.IsIdentity(same) || strings.HasPrefix(same, "X-Forwarded-")
 }
 
 // untrusted reports whether name, spelled with hyphens, is a field that nobody trusted has written.
-func (x *headers) untrusted(name string, d *weir.Decision) bool {
+func (x *headers) untrusted(name string, by asker) bool {
 	switch {
-	case name == "Forwarded" || name == "X-Forwarded" || name == "X-Forwarded-For" || name == "X-Forwarded-Host" ||
-		name == "X-Forwarded-Proto" || name == "X-Real-Ip":
+	case name == "X-Forwarded-Host" || name == "X-Forwarded-Proto":
 		return true // what there is to say we say
-	case strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(x.identity, name):
-		return d.Client.Source == weir.Direct
+	case by.resolver.IsIdentity(name):
+		return !by.resolver.Vouches(name, &by.Client)
+	case strings.HasPrefix(name, "X-Forwarded-"):
+		return by.Client.Source == weir.Direct
 	case slices.Contains(x.tags, name):
-		return d.Action != weir.Tag || !strings.EqualFold(d.Rule.TagHeader, name)
+		return by.Action != weir.Tag || !strings.EqualFold(by.Rule.TagHeader, name)
 	}
 	return false
+}
+
+// ours reports whether name, spelled with hyphens, is a field that only we may set. The middleware has
+// taken away those that came so spelled.
+func (x *headers) ours(name string) bool {
+	return strings.HasPrefix(name, "X-Weir-") || slices.Contains(x.tags, name)
 }
 
 // hyphened returns the canonical name that name is read as where '_' and '.' are the same as '-'.
@@ -158,13 +164,13 @@ func hyphened(name string) string {
 const unresolvedHeader = "X-Weir-Client"
 
 // tell sets what we know about who asks. Each field has exactly one value.
-func (x *headers) tell(h http.Header, in *http.Request, d *weir.Decision) {
-	addr := d.Client.Addr
-	if d.Client.Source == weir.Unresolved {
-		addr = d.Request.Peer
+func (x *headers) tell(h http.Header, in *http.Request, by asker) {
+	addr := by.Client.Addr
+	if by.Client.Source == weir.Unresolved {
+		addr = by.Request.Peer
 		h[unresolvedHeader] = []string{"unresolved"}
 	}
-	values := [4]string{2: d.Request.Host, 3: scheme(in.Header, d)}
+	values := [4]string{2: by.Request.Host, 3: scheme(in.Header, by)}
 	v := values[:]
 	h["X-Forwarded-Host"], h["X-Forwarded-Proto"] = v[2:3:3], v[3:4:4]
 	if !addr.IsValid() { // a unix socket has no address
@@ -173,52 +179,17 @@ func (x *headers) tell(h http.Header, in *http.Request, d *weir.Decision) {
 	v[0] = addr.String()
 	v[1] = v[0]
 	if x.forward == Append {
-		v[1] = v[0] + trustedHops(in.Header, d)
+		v[1] = by.resolver.ForwardChain(&by.Request, &by.Client)
 	}
 	h["X-Real-Ip"], h["X-Forwarded-For"] = v[0:1:1], v[1:2:2]
 }
 
 // scheme is what the client used: as a trusted proxy says, which may have ended TLS, else as the
 // listener saw it.
-func scheme(in http.Header, d *weir.Decision) string {
+func scheme(in http.Header, by asker) string {
 	said := in["X-Forwarded-Proto"]
-	if d.Client.Source != weir.Direct && len(said) == 1 && (said[0] == "http" || said[0] == "https") {
+	if by.Client.Source != weir.Direct && len(said) == 1 && (said[0] == "http" || said[0] == "https") {
 		return said[0]
 	}
-	return d.Request.Scheme
-}
-
-// trustedHops returns the hops between the client and us, nearest last, each with its comma: the
-// entries of X-Forwarded-For to the right of the client's, as trusted proxies wrote them, and the peer.
-func trustedHops(in http.Header, d *weir.Decision) string {
-	if d.Client.Source == weir.Direct || d.Client.Source == weir.Unresolved || d.Client.Source == weir.PeerOnly {
-		return ""
-	}
-	var hops []string
-	entries := strings.Split(strings.Join(in["X-Forwarded-For"], ","), ",")
-	for _, entry := range slices.Backward(entries) {
-		a := address(entry)
-		if !a.IsValid() || a == d.Client.Addr {
-			break
-		}
-		hops = append(hops, a.String())
-	}
-	slices.Reverse(hops)
-	if d.Request.Peer.IsValid() && d.Request.Peer != d.Client.Addr {
-		hops = append(hops, d.Request.Peer.String())
-	}
-	if len(hops) == 0 {
-		return ""
-	}
-	return ", " + strings.Join(hops, ", ")
-}
-
-// address reads an entry of X-Forwarded-For, with or without a port.
-func address(entry string) netip.Addr {
-	entry = strings.Trim(entry, " \t")
-	if bare, ok := strings.CutPrefix(entry, "["); ok && strings.HasSuffix(bare, "]") {
-		entry = strings.TrimSuffix(bare, "]")
-	}
-	a, _ := weir.ParsePeer(entry)
-	return a
+	return by.Request.Scheme
 }

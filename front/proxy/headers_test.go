@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/clientip"
 )
 
 // fields returns the header that echo saw, without what clients and Go add by themselves.
@@ -51,15 +52,26 @@ func TestWhatTheUpstreamIsTold(t *testing.T) {
 		{"append, exposed directly", watchOnly, UpstreamOptions{Forward: Append},
 			[]string{"X-Forwarded-For: 6.6.6.6"},
 			[]string{"Host: a", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: a", "X-Forwarded-Proto: http", "X-Real-Ip: 127.0.0.1"}},
+		{"append, found elsewhere", watchOnly + "client: {header: CF-Connecting-IP, peers: [loopback]}\n", UpstreamOptions{Forward: Append},
+			[]string{"CF-Connecting-IP: 203.0.113.7", "X-Forwarded-For: 6.6.6.6"},
+			[]string{"Host: a", "Cf-Connecting-Ip: 203.0.113.7", "X-Forwarded-For: 203.0.113.7, 127.0.0.1", "X-Forwarded-Host: a",
+				"X-Forwarded-Proto: http", "X-Real-Ip: 203.0.113.7"}},
 		{"unresolved", watchOnly + "client: {from_right: 2}\n", UpstreamOptions{},
 			[]string{"X-Forwarded-For: 203.0.113.7"},
 			[]string{"Host: a", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: a", "X-Forwarded-Proto: http", "X-Real-Ip: 127.0.0.1",
 				"X-Weir-Client: unresolved"}},
-		{"header of an edge, from nobody", watchOnly, UpstreamOptions{Identity: []string{"cf-connecting-ip"}},
+		{"header of an edge that is not asked", behind, UpstreamOptions{},
+			[]string{"X-Forwarded-For: 203.0.113.7", "CF-Connecting-IP: 1.2.3.4", "True-Client-IP: 1.2.3.4"},
+			[]string{"Host: a", "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Host: a", "X-Forwarded-Proto: http", "X-Real-Ip: 203.0.113.7"}},
+		{"append, a chain that nobody vouches for", watchOnly + "client: {header: CF-Connecting-IP, peers: [loopback]}\n", UpstreamOptions{Forward: Append},
+			[]string{"CF-Connecting-IP: 203.0.113.7", "X-Forwarded-For: 203.0.113.7, 6.6.6.6"},
+			[]string{"Host: a", "Cf-Connecting-Ip: 203.0.113.7", "X-Forwarded-For: 203.0.113.7, 127.0.0.1", "X-Forwarded-Host: a",
+				"X-Forwarded-Proto: http", "X-Real-Ip: 203.0.113.7"}},
+		{"header of an edge, from nobody", watchOnly, UpstreamOptions{},
 			[]string{"CF-Connecting-IP: 1.2.3.4", "CF_Connecting_IP: 1.2.3.4"},
 			[]string{"Host: a", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: a", "X-Forwarded-Proto: http", "X-Real-Ip: 127.0.0.1"}},
 		{"header of an edge", watchOnly + "client: {header: CF-Connecting-IP, peers: [loopback]}\n",
-			UpstreamOptions{Identity: []string{"CF-Connecting-IP"}},
+			UpstreamOptions{},
 			[]string{"CF-Connecting-IP: 203.0.113.7", "CF_Connecting_IP: 1.2.3.4"},
 			[]string{"Host: a", "Cf-Connecting-Ip: 203.0.113.7", "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Host: a",
 				"X-Forwarded-Proto: http", "X-Real-Ip: 203.0.113.7"}},
@@ -150,7 +162,9 @@ func TestSchemeIsAsTheListenerSawIt(t *testing.T) {
 func TestUnixPeers(t *testing.T) {
 	x := newHeaders(UpstreamOptions{})
 	in := &http.Request{Header: http.Header{"X-Real-Ip": {"1.2.3.4"}, "X-Forwarded-For": {"1.2.3.4"}, "User-Agent": {"u"}}}
-	h := x.request(in, &weir.Decision{Request: weir.Request{Unix: true, Host: "a", Scheme: "http"}, Client: weir.Client{Source: weir.Unresolved, ViaUnix: true}})
+	d := &weir.Decision{Request: weir.Request{Unix: true, Host: "a", Scheme: "http"}, Client: weir.Client{Source: weir.Unresolved, ViaUnix: true}}
+	r, _ := clientip.New(clientip.Config{})
+	h := x.request(in, asker{d, r})
 	want := http.Header{"User-Agent": {"u"}, "X-Forwarded-Host": {"a"}, "X-Forwarded-Proto": {"http"}, "X-Weir-Client": {"unresolved"}}
 	if diff := cmp.Diff(want, h); diff != "" {
 		t.Error(diff)

@@ -203,7 +203,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	if got := h.served(); got != "one.test" {
 		t.Errorf("at first: %s", got)
 	}
-	later := func() { h.certificate.refresh(time.Now().Add(time.Hour)); h.certificate.next.Store(0) }
+	now := time.Now()
+	later := func() { now = now.Add(time.Hour); h.certificate.refresh(now) }
 	write(t, cert, []byte("half a certificate"))
 	later()
 	if got := h.served(); got != "one.test" {

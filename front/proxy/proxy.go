@@ -52,7 +52,7 @@ func New(e *engine.Engine, o Options) (*Proxy, error) {
 	}
 	p.middleware = middleware.New(e, middleware.Options{Front: "proxy"})
 	p.next = p.forward
-	p.serve()
+	p.prepare()
 	return p, nil
 }
 
@@ -60,8 +60,8 @@ func New(e *engine.Engine, o Options) (*Proxy, error) {
 // is the better one.
 const headerSlack = 4 << 10
 
-// serve prepares the server. It has no time-outs for bodies: those would end streams.
-func (p *Proxy) serve() {
+// prepare sets the server up. It has no time-outs for bodies: those would end streams.
+func (p *Proxy) prepare() {
 	var base context.Context
 	base, p.stop = context.WithCancel(context.Background())
 	p.server = http.Server{

@@ -21,6 +21,9 @@ import (
 
 var protocols = []string{"HTTP/1.1", "h2c", "h2"}
 
+// headerTime is a bound for headers that streams must outlive.
+const headerTime = 150 * time.Millisecond
+
 // options returns what a proxy needs to speak a protocol.
 func options(t testing.TB, protocol string) Options {
 	if protocol == "h2" {
@@ -34,7 +37,7 @@ func TestEventsArriveAtOnce(t *testing.T) {
 	for _, protocol := range protocols {
 		next := make(chan bool)
 		o := options(t, protocol)
-		o.HeaderTimeout = 30 * time.Millisecond
+		o.HeaderTimeout = headerTime
 		h := build(t, plan{options: o, upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for i := range 3 {
@@ -48,8 +51,8 @@ func TestEventsArriveAtOnce(t *testing.T) {
 			t.Fatalf("%s: the header: %v", protocol, err)
 		}
 		r := bufio.NewReader(answer.Body)
+		time.Sleep(2 * headerTime)
 		for i := range 3 {
-			time.Sleep(2 * o.HeaderTimeout) // a bound for headers that must not bound streams
 			next <- true
 			line, err := r.ReadString('\n')
 			if _, _ = r.ReadString('\n'); err != nil || line != fmt.Sprintf("data: %d\n", i) {
@@ -76,7 +79,7 @@ func TestStreamsBothWays(t *testing.T) {
 	for _, scheme := range []string{"http", "h2c"} {
 		for _, protocol := range protocols {
 			o := options(t, protocol)
-			o.HeaderTimeout = 30 * time.Millisecond
+			o.HeaderTimeout = headerTime
 			h := build(t, plan{options: o, upstreams: UpstreamOptions{Default: strings.Replace(s.URL, "http", scheme, 1)}})
 			r, w := io.Pipe()
 			answer, err := h.client(protocol).Post(h.url("/"), "text/plain", r)
@@ -84,8 +87,8 @@ func TestStreamsBothWays(t *testing.T) {
 				t.Fatalf("%s to %s: %v", protocol, scheme, err)
 			}
 			got := bufio.NewScanner(answer.Body)
+			time.Sleep(2 * headerTime)
 			for i := range 3 {
-				time.Sleep(2 * o.HeaderTimeout) // as above
 				fmt.Fprintln(w, i)
 				if !got.Scan() || got.Text() != fmt.Sprint("pong ", i) {
 					t.Errorf("%s to %s: %q %v", protocol, scheme, got.Text(), got.Err())
@@ -369,7 +372,10 @@ func TestSlowReaderIsGivenUp(t *testing.T) {
 
 func TestErrorsOfTheUpstream(t *testing.T) {
 	silent := raw(t, func(c net.Conn) { io.Copy(io.Discard, c) })
-	garbage := raw(t, func(c net.Conn) { io.WriteString(c, "what?\r\n\r\n") })
+	garbage := raw(t, func(c net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(c))
+		io.WriteString(c, "what?\r\n\r\n")
+	})
 	tests := []struct {
 		upstream string
 		want     int

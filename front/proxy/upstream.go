@@ -23,9 +23,6 @@ type UpstreamOptions struct {
 	Idle           time.Duration // before an unused connection is closed
 
 	Forward Forward
-	// Identity are the names of the header fields that the clients' addresses are read from, beyond
-	// X-Forwarded-For. They pass on from trusted peers only.
-	Identity []string
 	// Tags are the names of the header fields that rules set. None passes on from outside.
 	Tags []string
 }
@@ -53,7 +50,9 @@ func (up *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 // A service is where requests are sent, through connections of its own.
 type service struct {
 	key       serviceKey
-	base      *url.URL // with the path as it is put before others
+	url       *url.URL // as configured
+	scheme    string   // http or https
+	path      string   // is put before a request's, as it is
 	transport *http.Transport
 }
 
@@ -147,7 +146,7 @@ func (b *builder) upstream(text string) (*engine.Upstream, error) {
 		return nil, err
 	}
 	up := &upstream{service: s, headers: b.headers, buffers: b.buffers}
-	return &engine.Upstream{URL: s.base, Transport: up}, nil
+	return &engine.Upstream{URL: s.url, Transport: up}, nil
 }
 
 func (b *builder) service(text string) (service, error) {
@@ -155,30 +154,32 @@ func (b *builder) service(text string) (service, error) {
 	if s, ok := b.services[key]; ok {
 		return s, nil
 	}
-	base, err := parseUpstream(text)
+	u, err := parseUpstream(text)
 	if err != nil {
 		return service{}, err
 	}
-	s := service{key, base, b.transport(base)}
+	s := service{key: key, url: u, scheme: u.Scheme, path: strings.TrimSuffix(u.EscapedPath(), "/"), transport: b.transport(u.Scheme)}
+	if u.Scheme == "h2c" {
+		s.scheme = "http"
+	}
 	b.services[key] = s
 	return s, nil
 }
 
 // parseUpstream reads the URL of an upstream.
 func parseUpstream(text string) (*url.URL, error) {
-	base, err := url.Parse(text)
+	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("upstream: %w", err)
-	case base.Scheme != "http" && base.Scheme != "https" && base.Scheme != "h2c":
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
 		return nil, fmt.Errorf("upstream %q: want http://, https:// or h2c://", text)
-	case base.Host == "":
+	case u.Host == "":
 		return nil, fmt.Errorf("upstream %q: no host", text)
-	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return nil, fmt.Errorf("upstream %q: want scheme, host and path only", text)
 	}
-	base.Path = strings.TrimSuffix(base.EscapedPath(), "/")
-	return base, nil
+	return u, nil
 }
 
 const (
@@ -188,9 +189,9 @@ const (
 	keepAlive    = 30 * time.Second
 )
 
-// transport returns the connections to base. Nothing about them comes from the environment, and
+// transport returns connections of a scheme. Nothing about them comes from the environment, and
 // bodies pass as they are encoded.
-func (b *builder) transport(base *url.URL) *http.Transport {
+func (b *builder) transport(scheme string) *http.Transport {
 	dialer := net.Dialer{Timeout: b.options.Connect, KeepAlive: keepAlive}
 	t := &http.Transport{
 		DialContext:           dialer.DialContext,
@@ -203,10 +204,9 @@ func (b *builder) transport(base *url.URL) *http.Transport {
 		Protocols:             new(http.Protocols),
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter},
 	}
-	switch base.Scheme {
+	switch scheme {
 	case "h2c":
 		t.Protocols.SetUnencryptedHTTP2(true)
-		base.Scheme = "http"
 	case "https":
 		t.Protocols.SetHTTP1(true)
 		t.Protocols.SetHTTP2(true)

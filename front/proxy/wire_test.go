@@ -233,7 +233,7 @@ func FuzzAim(f *testing.F) {
 	for _, path := range []string{"/", "//x", "/a b", "/a%2Fb", "/\xff", "*", "/a\"^", "//a^ b", "/;=%zz"} {
 		f.Add(path, "a=1;b")
 	}
-	up := &upstream{service: service{base: &url.URL{Scheme: "http", Host: "u"}}}
+	up := &upstream{service: service{url: &url.URL{Host: "u"}, scheme: "http"}}
 	f.Fuzz(func(t *testing.T, path, query string) {
 		sent, err := url.ParseRequestURI(path)
 		if err != nil || strings.ContainsAny(path, "?#") || path[0] != '/' || strings.ContainsFunc(query, func(c rune) bool { return c < ' ' || c == 0x7f }) {

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/weirgate/weir/bench/report"
+	"github.com/weirgate/weir/bench/wire"
+)
+
+// machine says what the figures were measured on.
+func machine() []report.Fact {
+	return []report.Fact{
+		{Name: "CPUs", Value: fmt.Sprintf("%d × %s", runtime.NumCPU(), field("/proc/cpuinfo", "model name"))},
+		{Name: "memory", Value: field("/proc/meminfo", "MemTotal")},
+		{Name: "kernel", Value: runtime.GOOS + " " + line("/proc/sys/kernel/osrelease") + ", " + runtime.GOARCH},
+		{Name: "clock", Value: line("/sys/devices/system/clocksource/clocksource0/current_clocksource")},
+		{Name: "load before", Value: line("/proc/loadavg")},
+	}
+}
+
+// versions says what was measured.
+func versions() []report.Fact {
+	facts := []report.Fact{{Name: "Go", Value: runtime.Version()}}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		var peers []string
+		for _, d := range info.Deps {
+			if d.Replace == nil && compared(d.Path) {
+				peers = append(peers, d.Path+" "+d.Version)
+			}
+		}
+		facts = append(facts, report.Fact{Name: "peers", Value: strings.Join(peers, ", ")})
+	}
+	return append(facts, wire.Versions()...)
+}
+
+// compared reports whether a module is one of the peers.
+func compared(path string) bool {
+	for _, peer := range []string{"sethvargo", "httprate", "ulule", "throttled", "tollbooth", "x/time"} {
+		if strings.Contains(path, peer) {
+			return true
+		}
+	}
+	return false
+}
+
+// line returns the first line of a file, or nothing.
+func line(path string) string {
+	text, _ := os.ReadFile(path) // where there is none, there is nothing to say
+	first, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(first)
+}
+
+// field returns what the first line that begins with name has behind its colon.
+func field(path, name string) string {
+	text, _ := os.ReadFile(path)
+	for l := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(l, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

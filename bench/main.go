@@ -1,0 +1,108 @@
+// Command bench measures what Weir costs beside its peers, on this machine and in one run, and says
+// which of the bars that were set are met. See README.md.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/weirgate/weir/bench/limiters"
+	"github.com/weirgate/weir/bench/report"
+	"github.com/weirgate/weir/bench/road"
+	"github.com/weirgate/weir/bench/wire"
+)
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == limiters.ChildCommand {
+		exit(limiters.Child(os.Args[2], os.Stdin, os.Stdout))
+	}
+	long := flag.Bool("long", false, "measure longer, for figures to be kept")
+	only := flag.String("only", "", "sections to run, comma-separated: "+strings.Join(names(), ", "))
+	out := flag.String("out", "results", "folder for latest.md and latest.json")
+	flag.Parse()
+	exit(run(plan(*long), *only, *out))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// A length is how long each subject is measured.
+type length struct {
+	limiters limiters.Options
+	road     road.Options
+	wire     wire.Options
+}
+
+func plan(long bool) length {
+	if long {
+		return length{
+			limiters.Options{Rounds: 21, Slot: 200 * time.Millisecond, Expire: 6 * time.Second, Repeats: 5},
+			road.Options{Rounds: 41, Slot: 50 * time.Millisecond},
+			wire.Options{Rounds: 11, Slot: 4 * time.Second, Unpinned: true},
+		}
+	}
+	return length{
+		limiters.Options{Rounds: 7, Slot: 60 * time.Millisecond, Expire: 3 * time.Second, Repeats: 2},
+		road.Options{Rounds: 15, Slot: 20 * time.Millisecond},
+		wire.Options{Rounds: 5, Slot: 1500 * time.Millisecond},
+	}
+}
+
+// A subject is a section of the report.
+type subject struct {
+	name    string
+	measure func(length) (report.Section, error)
+}
+
+func subjects() []subject {
+	return []subject{
+		{"speed", func(l length) (report.Section, error) { return limiters.Speed(l.limiters) }},
+		{"weight", func(l length) (report.Section, error) { return limiters.Weight(l.limiters) }},
+		{"decision", func(l length) (report.Section, error) { return road.Decision(l.road) }},
+		{"client", func(l length) (report.Section, error) { return road.Client(l.road) }},
+		{"policy", func(l length) (report.Section, error) { return road.Policy(l.road) }},
+		{"proxy", func(l length) (report.Section, error) { return wire.Proxies(l.wire) }},
+	}
+}
+
+func names() (all []string) {
+	for _, s := range subjects() {
+		all = append(all, s.name)
+	}
+	return all
+}
+
+func run(l length, only, out string) error {
+	r := &report.Report{
+		Date: time.Now().UTC().Format(time.RFC3339), Command: "make bench # " + strings.Join(os.Args[1:], " "),
+		Machine: machine(), Versions: versions(),
+	}
+	for _, s := range subjects() {
+		if only != "" && !strings.Contains(","+only+",", ","+s.name+",") {
+			continue
+		}
+		began := time.Now()
+		section, err := s.measure(l)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "%s: %.0f s\n", s.name, time.Since(began).Seconds())
+		r.Sections = append(r.Sections, section)
+	}
+	if err := r.Save(out); err != nil {
+		return err
+	}
+	r.Markdown(os.Stdout)
+	for _, c := range r.Missed() {
+		fmt.Fprintf(os.Stderr, "missed: %s: %s %s, want %s (ratio %.2f)\n", c.What, report.Figure(c.Measured), c.Unit, c.Bar, c.Ratio)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weirgate/weir/bench/report"
+)
+
+// The processes that are measured.
+const (
+	weirPass    = "Weir, passing"
+	plainPass   = "plain ReverseProxy"
+	caddyPass   = "Caddy, passing"
+	weirRefuse  = "Weir, refusing"
+	emptyAnswer = "empty handler"
+	caddyRefuse = "Caddy, refusing"
+)
+
+// programs are the paths of what is measured.
+type programs struct {
+	weir, plain string
+	caddy       string // empty: there is none
+	caddyLimits bool   // it has a limiter
+	caddyNote   string
+}
+
+// caddyBuild is how long building Caddy may take, with its modules fetched.
+const caddyBuild = 4 * time.Minute
+
+// build builds what is measured into dir.
+func build(dir string) (*programs, error) {
+	p := &programs{weir: filepath.Join(dir, "weir"), plain: filepath.Join(dir, "plain"), caddy: filepath.Join(dir, "caddy")}
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/weirgate/weir").Output()
+	if err != nil {
+		return nil, fmt.Errorf("where Weir is: %w", err)
+	}
+	if err := goBuild(context.Background(), strings.TrimSpace(string(root)), p.weir, "./cmd/weir"); err != nil {
+		return nil, err
+	}
+	if err := goBuild(context.Background(), ".", p.plain, "./plain"); err != nil {
+		return nil, err
+	}
+	p.findCaddy()
+	return p, nil
+}
+
+func goBuild(ctx context.Context, dir, to, what string) error {
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", to, what)
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", what, err, out)
+	}
+	return nil
+}
+
+// findCaddy builds Caddy with the least limiter, or else takes the system's, which has none.
+func (p *programs) findCaddy() {
+	ctx, cancel := context.WithTimeout(context.Background(), caddyBuild)
+	defer cancel()
+	err := goBuild(ctx, "caddy", p.caddy, ".")
+	if err == nil {
+		p.caddyLimits = true
+		p.caddyNote = "Caddy: built here with the least limiter of `caddy/`, cheaper than mholt/caddy-ratelimit, which the module proxy does not serve."
+		return
+	}
+	p.caddy, _ = exec.LookPath("caddy")
+	p.caddyNote = "Caddy: the system's, without any limiter (its refusal is a fixed answer), since the one of `caddy/` could not be built."
+	if p.caddy == "" {
+		p.caddyNote = "Caddy: not measured, none could be had."
+	}
+}
+
+// Versions says which servers are measured with.
+func Versions() []report.Fact {
+	var facts []report.Fact
+	for _, program := range [][]string{{"nginx", "-v"}, {"wrk", "-v"}} {
+		out, err := exec.Command(program[0], program[1:]...).CombinedOutput()
+		line, _, _ := strings.Cut(string(out), "\n")
+		if line == "" {
+			line = err.Error()
+		}
+		facts = append(facts, report.Fact{Name: program[0], Value: line})
+	}
+	out, err := exec.Command("go", "list", "-C", "caddy", "-m", "github.com/caddyserver/caddy/v2").Output()
+	if err == nil {
+		facts = append(facts, report.Fact{Name: "Caddy", Value: strings.TrimSpace(string(out))})
+	}
+	return facts
+}
+
+// A runner is a process in the race.
+type runner struct {
+	process *process
+	refuses bool
+}
+
+// A field is all that runs.
+type field struct {
+	dir         string
+	front, back place
+	backend     *process
+	runners     []runner
+}
+
+// open starts the backend and every proxy.
+func open(p *programs, dir string, front, back place) (*field, error) {
+	f := &field{dir: dir, front: front, back: back}
+	if err := f.openBackend(p); err != nil {
+		return f, err
+	}
+	url := "http://" + f.backend.address
+	err := errors.Join(
+		f.run(false, weirPass, func(at string) ([]string, error) { return f.weir(p, at, url, "1000000000/1m") }),
+		f.run(false, plainPass, func(at string) ([]string, error) {
+			return []string{p.plain, "-listen", at, "-serve", "proxy", "-backend", url}, nil
+		}),
+		f.run(true, weirRefuse, func(at string) ([]string, error) { return f.weir(p, at, url, "10/30d") }),
+		f.run(false, emptyAnswer, func(at string) ([]string, error) { return []string{p.plain, "-listen", at, "-serve", "empty"}, nil }),
+	)
+	if err != nil || p.caddy == "" {
+		return f, err
+	}
+	return f, errors.Join(
+		f.run(false, caddyPass, func(at string) ([]string, error) { return f.caddy(p, at, false) }),
+		f.run(true, caddyRefuse, func(at string) ([]string, error) { return f.caddy(p, at, true) }),
+	)
+}
+
+// run starts a proxy. command returns how, given the address where it shall listen.
+func (f *field) run(refuses bool, name string, command func(at string) ([]string, error)) error {
+	at, err := free()
+	if err != nil {
+		return err
+	}
+	args, err := command(at)
+	if err != nil {
+		return err
+	}
+	p, err := launch(f.front, name, at, args...)
+	if err == nil {
+		f.runners = append(f.runners, runner{p, refuses})
+	}
+	return err
+}
+
+// stop ends everything.
+func (f *field) stop() {
+	for _, r := range f.runners {
+		r.process.stop()
+	}
+	if f.backend != nil {
+		f.backend.stop()
+	}
+}
+
+func (f *field) write(name, format string, args ...any) (string, error) {
+	path := filepath.Join(f.dir, name)
+	return path, os.WriteFile(path, fmt.Appendf(nil, format, args...), 0o644)
+}
+
+const nginxFile = `worker_processes 1;
+daemon off;
+pid %[1]s/nginx.pid;
+error_log stderr crit;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy;
+  fastcgi_temp_path %[1]s/fastcgi; uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
+  server {
+    listen %[2]s backlog=1024;
+    location / { default_type text/plain; return 200 "%[3]s"; }
+  }
+}
+`
+
+// openBackend starts nginx, or where there is none the plain program's backend.
+func (f *field) openBackend(p *programs) error {
+	at, err := free()
+	if err != nil {
+		return err
+	}
+	args := []string{p.plain, "-listen", at, "-serve", "backend"}
+	if nginx, err := exec.LookPath("nginx"); err == nil {
+		file, err := f.write("nginx.conf", nginxFile, f.dir, at, strings.Repeat("x", 100))
+		if err != nil {
+			return err
+		}
+		args = []string{nginx, "-c", file, "-e", "stderr"}
+	}
+	f.backend, err = launch(f.back, "backend", at, args...)
+	return err
+}
+
+func (f *field) weir(p *programs, at, upstream, rate string) ([]string, error) {
+	admin, err := free()
+	if err != nil {
+		return nil, err
+	}
+	file, err := f.write("weir-"+strings.ReplaceAll(at, ":", "-")+".yaml",
+		"listen: %q\nadmin: %q\nupstream: %q\ndefault: {limits: [{rate: %s, per: client}]}\n", at, admin, upstream, rate)
+	return []string{p.weir, "run", "-c", file}, err
+}
+
+const caddyFile = `{
+	admin off
+	auto_https off
+	persist_config off
+	log {
+		level ERROR
+	}
+}
+http://%s {
+	%s
+	reverse_proxy %s
+}
+`
+
+func (f *field) caddy(p *programs, at string, refuse bool) ([]string, error) {
+	directive := ""
+	switch {
+	case p.caddyLimits && refuse:
+		directive = "least_limit 0"
+	case p.caddyLimits:
+		directive = "least_limit 1000000000"
+	case refuse:
+		directive = "respond 429"
+	}
+	file, err := f.write("Caddyfile-"+strings.ReplaceAll(at, ":", "-"), caddyFile, at, directive, f.backend.address)
+	return []string{p.caddy, "run", "--config", file, "--adapter", "caddyfile"}, err
+}

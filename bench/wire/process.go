@@ -1,0 +1,148 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A place is where a process may run.
+type place struct {
+	cpu  int // the only one, if pinned
+	pins bool
+}
+
+// pinned reports whether the machine lets the proxies have a processor to themselves.
+func pinned() bool {
+	_, err := exec.LookPath("taskset")
+	return err == nil && runtime.NumCPU() > 1
+}
+
+// command returns args, to be run at p.
+func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
+	cpus := runtime.NumCPU()
+	if p.pins {
+		args, cpus = append([]string{"taskset", "-c", strconv.Itoa(p.cpu)}, args...), 1
+	}
+	c := exec.CommandContext(ctx, args[0], args[1:]...)
+	c.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(cpus))
+	return c
+}
+
+// A process is a server that was started here.
+type process struct {
+	name    string
+	address string
+	cmd     *exec.Cmd
+	said    bytes.Buffer
+}
+
+// startTime is how long a server may take to answer.
+const startTime = 10 * time.Second
+
+// launch starts a server and waits until it accepts connections at address.
+func launch(p place, name, address string, args ...string) (*process, error) {
+	s := &process{name: name, address: address, cmd: p.command(context.Background(), args...)}
+	s.cmd.Stderr = &s.said
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+			return s, nil
+		}
+		if time.Now().After(end) {
+			s.stop()
+			return nil, fmt.Errorf("%s: does not answer at %s: %s", name, address, s.said.String())
+		}
+	}
+}
+
+// stop ends the server and waits for it.
+func (s *process) stop() {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	ended := time.AfterFunc(5*time.Second, func() { _ = s.cmd.Process.Kill() })
+	defer ended.Stop()
+	_ = s.cmd.Wait() // it was told to end
+}
+
+// tick is a unit of /proc/PID/stat on every Linux that Go runs on.
+const tick = 10 * time.Millisecond
+
+// cpu is the processor time that the server and its children have used.
+func (s *process) cpu() (total time.Duration) {
+	for _, pid := range s.family() {
+		text, _ := os.ReadFile(filepath.Join("/proc", pid, "stat")) // one that is gone uses nothing
+		total += cpuTime(string(text))
+	}
+	return total
+}
+
+// cpuTime reads the user and system time from a line of /proc/PID/stat (proc(5), fields 14 and 15).
+func cpuTime(stat string) time.Duration {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick
+}
+
+// resident is what of the server and its children is in memory, in MB.
+func (s *process) resident() (mb float64) {
+	for _, pid := range s.family() {
+		text, _ := os.ReadFile(filepath.Join("/proc", pid, "status"))
+		mb += residentOf(string(text))
+	}
+	return mb
+}
+
+// residentOf reads VmRSS of /proc/PID/status, in MB.
+func residentOf(status string) float64 {
+	for line := range strings.Lines(status) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+			kb, _ := strconv.Atoi(f[1])
+			return float64(kb) / 1024
+		}
+	}
+	return 0
+}
+
+// family returns the server's process and its children.
+func (s *process) family() []string {
+	pid := strconv.Itoa(s.cmd.Process.Pid)
+	all := []string{pid}
+	threads, _ := filepath.Glob(filepath.Join("/proc", pid, "task", "*", "children"))
+	for _, path := range threads {
+		text, _ := os.ReadFile(path)
+		words := bufio.NewScanner(bytes.NewReader(text))
+		words.Split(bufio.ScanWords)
+		for words.Scan() {
+			all = append(all, words.Text())
+		}
+	}
+	return all
+}
+
+// free returns a loopback address at which nobody listens.
+func free() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
