@@ -21,8 +21,7 @@ const local = "private unix"
 // presets are in the order in which they are listed to users. A published list is dated by the day
 // its copy is known to hold for, so that its age is never understated.
 var presets = [...]preset{
-	{name: "nginx", ranges: local, appends: 1, traps: `proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; must be set: by default nginx passes the client's own X-Forwarded-For, X-Real-IP and Forwarded on and adds nothing
-the same line is needed in the location that auth_request asks`},
+	{name: "nginx", ranges: local, appends: 1, traps: `proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; must be set: by default nginx passes the client's own X-Forwarded-For, X-Real-IP and Forwarded on and adds nothing`},
 	{name: "caddy", ranges: local, appends: 1, traps: `an X-Forwarded-For from a peer that is not in trusted_proxies is dropped; behind a CDN, set trusted_proxies there, too`},
 	{name: "traefik", ranges: local, appends: 1, traps: `an X-Forwarded-For from a peer that is not in forwardedHeaders.trustedIPs is dropped; behind a CDN, set it, and never insecure`},
 	{name: "haproxy", ranges: local, appends: 1, traps: `option forwardfor must be set, without if-none: with it a client writes the header himself
@@ -45,7 +44,7 @@ anybody's service comes from the same ranges: check a secret header`},
 True-Client-IP can be forged unless the property sends it and forbids clients to`},
 	{name: "google-lb", ranges: "35.191.0.0/16 130.211.0.0/22", dated: "2025-10-01", appends: 2, traps: `two entries: the client, then the load balancer's own address; the rightmost is never the client
 load balancers that are made of Envoy come from the proxy-only subnet: name it in cidrs`},
-	{name: "cloud-run", ranges: "169.254.0.0/16", appends: 1, traps: `how it writes the chain is not documented and reports differ: send one request and look at whoami before relying on it`},
+	{name: "cloud-run", ranges: "169.254.0.0/16", appends: 1, traps: `how it writes the chain is not documented and reports differ: send a request with a forged X-Forwarded-For, and compare what the upstream got`},
 	{name: "aws-alb", ranges: "private", appends: 1, traps: `needs routing.http.xff_header_processing.mode append: preserve lets clients forge, remove leaves nothing
 narrow cidrs to the balancer's subnets`},
 	{name: "azure-appgw", ranges: "private", appends: 1, traps: `entries bear ports

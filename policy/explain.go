@@ -34,9 +34,20 @@ func (p *Policy) Why(d *weir.Decision) string {
 		return "no rule was looked for"
 	case d.Rule != &taken[0].Rule:
 		return fmt.Sprintf("the path is ambiguous, so %s, which would let it pass, gives way to the default", taken[0].Name)
-	case len(taken) == 1:
+	}
+	why := won(taken)
+	if _, f := p.paths.normal(d.Request.Path); f == ambiguous {
+		why += "; servers may read the path differently, so no exemption would hold"
+	}
+	return why
+}
+
+// won says why the first of the rules that take a request is the one.
+func won(taken []*Rule) string {
+	switch len(taken) {
+	case 1:
 		return "no other rule takes the request"
-	case len(taken) == 2:
+	case 2:
 		return "it is the only rule that takes the request"
 	}
 	return difference(taken[0], taken[1])

@@ -35,8 +35,9 @@ type asker struct {
 func (x *headers) request(in *http.Request, by asker) http.Header {
 	const told = 6 // fields that are set below
 	h := make(http.Header, len(in.Header)+told)
+	untouched := by.Reason == weir.Disabled
 	for name, lines := range in.Header {
-		if !hopByHop(name) && !x.poses(name, in.Header, by) {
+		if !hopByHop(name) && (untouched || !x.poses(name, in.Header, by)) {
 			h[name] = lines
 		}
 	}
@@ -44,7 +45,9 @@ func (x *headers) request(in *http.Request, by asker) http.Header {
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{""} // keeps the transport from naming itself
 	}
-	x.tell(h, in, by)
+	if !untouched {
+		x.tell(h, in, by)
+	}
 	return h
 }
 

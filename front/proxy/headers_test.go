@@ -86,6 +86,15 @@ func TestWhatTheUpstreamIsTold(t *testing.T) {
 	}
 }
 
+func TestDisabledTouchesNothing(t *testing.T) {
+	h := build(t, plan{yaml: "enabled: false\n", upstreams: UpstreamOptions{Default: serve(t, http.HandlerFunc(echo)).URL}})
+	_, body, _ := h.say(lines("GET / HTTP/1.1", "Host: a", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-For: 5.6.7.8", "True-Client-IP: 9.9.9.9", "", ""))
+	want := []string{"Host: a", "True-Client-Ip: 9.9.9.9", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-For: 5.6.7.8"}
+	if diff := cmp.Diff(want, fields(body)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // No spelling of a field that we or a proxy of ours set reaches the upstream (PRX-05).
 func TestSpellingsOfOurFieldsAreDropped(t *testing.T) {
 	h := build(t, plan{upstreams: UpstreamOptions{Default: serve(t, http.HandlerFunc(echo)).URL, Tags: []string{"X-Consumer-Id"}}})
