@@ -18,6 +18,11 @@ import (
 var broken = map[string]string{
 	"unknown_key":         "did you mean default?",
 	"unknown_key_deep":    "did you mean per?",
+	"unknown_key_rule":    "did you mean path?",
+	"unknown_key_store":   "did you mean max_keys?",
+	"unknown_key_waf":     "did you mean mode?",
+	"unknown_key_action":  "did you mean delay?",
+	"later_part":          "not in this version",
 	"wrong_type":          "found a list",
 	"rate_without_unit":   "want a unit",
 	"negative_window":     "60/-1m",
@@ -154,16 +159,18 @@ func TestReloadsFillNoBucket(t *testing.T) {
 
 // Counters of rules that stay never go back, whatever comes and goes beside them (MET-03, MET-04).
 func TestMetricsSurviveReloads(t *testing.T) {
-	h := build(t, plan{yaml: basics})
+	watching := basics + "default: {limits: []}\n"
+	h := build(t, plan{yaml: watching})
 	const stays = `weir_decisions_total{action="pass",front="proxy",rule="default"}`
 	h.get("/")
+	l := underLoad(t, h.url("/"))
 	before := h.metric(stays)
 	if before < 1 {
 		t.Fatalf("%s is %v", stays, before)
 	}
 	for i := range 50 {
 		name := fmt.Sprintf("r%d", i%7)
-		h.reloads(basics + fmt.Sprintf("rules: [{name: %s, path: /%s, limits: [{rate: %d/1m}]}]\n", name, name, i+1))
+		h.reloads(watching + fmt.Sprintf("rules: [{name: %s, path: /%s, limits: [{rate: %d/1m}]}]\n", name, name, i+1))
 		h.get("/" + name)
 		h.get("/")
 		now := h.metric(stays)
@@ -172,7 +179,8 @@ func TestMetricsSurviveReloads(t *testing.T) {
 		}
 		before = now
 	}
-	h.reloads(basics)
+	l.end()
+	h.reloads(watching)
 	if text := h.adminGet("/metrics").body; strings.Contains(text, `rule="r`) {
 		t.Error("series of rules that are gone remain")
 	}

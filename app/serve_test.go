@@ -374,3 +374,26 @@ func TestCertificateIsReloaded(t *testing.T) {
 	certify(t, cert, key, "two.test")
 	eventually(t, "the new certificate", func() bool { return name() == "two.test" })
 }
+
+// A listener that dies under a running Weir ends it with an error that names it.
+func TestRunEndsWithItsListener(t *testing.T) {
+	for name, kill := range map[string]func(*house){
+		"proxy 127.0.0.1:": func(h *house) { h.front.Close() },
+		"admin":            func(h *house) { h.admin.listener.Close() },
+	} {
+		h := build(t, plan{yaml: basics})
+		if a := h.get("/"); a.status != 200 {
+			t.Fatal(a.status)
+		}
+		h.adminGet("/livez") // both serve
+		kill(h)
+		err := <-h.done
+		h.done <- err
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: Run returned %v", name, err)
+		}
+		if !refuses("tcp", h.front.Addr().String()) || !refuses("tcp", h.admin.listener.Addr().String()) {
+			t.Errorf("%s: something is left open", name)
+		}
+	}
+}

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
 	flag.Parse()
+	if testing.Short() {
+		return m.Run() // every test skips itself
+	}
 	flag.Set("test.parallel", "8") // the tests wait for others most of the time
 	dir, err := os.MkdirTemp("", "weir")
 	if err != nil {
@@ -48,7 +51,7 @@ type plan struct {
 	more    string  // more lines of configuration
 	unix    bool    // Weir listens on a unix socket
 	bare    bool    // there is no Weir: the last proxy connects to the upstream
-	public  bool    // clients have public addresses; the first proxy is one of hearing
+	public  bool    // clients have public addresses; the first proxy is one that hears of them
 }
 
 // policy is the same for all: three a minute for each client, in a log so that no turn of a window
@@ -80,6 +83,9 @@ const attempts = 3
 // open carries p out. Everything ends with the test.
 func open(t *testing.T, p plan) *road {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("no real servers in short mode")
+	}
 	needLoopback(t)
 	t.TempDir() // so that it is deleted after everything in it has ended
 	r := &road{t: t, upstream: newUpstream(t), public: p.public}

@@ -42,6 +42,11 @@ var traps = map[string]trap{
 		plan{proxies: []proxy{{kind: "haproxy", edit: noChain["haproxy"]}}, client: "{trusted_proxies: [127.0.0.1/32]}"},
 		oneBucket, escapes, []string{"chain.missing", "header.not_added_by_proxy"},
 	},
+	// Honest requests look as they should, so that nothing shows.
+	"haproxy adds only what is not there": {
+		plan{proxies: []proxy{{kind: "haproxy", edit: replacing("option forwardfor", "option forwardfor if-none")}}, client: "{path: [haproxy]}"},
+		ownBucket, escapes, nil,
+	},
 	"nobody is configured behind nginx":   {plan{proxies: line("nginx")}, oneBucket, oneBucket, []string{"header.unexpected", "one_client"}},
 	"nobody is configured behind haproxy": {plan{proxies: line("haproxy")}, oneBucket, oneBucket, []string{"header.unexpected", "one_client"}},
 	"nobody is configured behind caddy":   {plan{proxies: line("caddy")}, oneBucket, oneBucket, []string{"header.unexpected", "one_client"}},

@@ -106,7 +106,7 @@ func (c *Config) settle() {
 func (k *checker) fronts() {
 	k.want("listen", k.Listen, wantListen(k.Listen))
 	k.want("admin", k.Admin, wantListen(k.Admin))
-	if k.Listen != "" && k.Listen == k.Admin {
+	if k.Listen != "" && k.Listen == k.Admin && !strings.HasSuffix(k.Listen, ":0") {
 		k.wrong("admin", k.Admin+" is the address of listen, too", "give each its own port")
 	}
 	if k.Admin != "" && !isLoopback(k.Admin) && k.missing("admin_token", k.AdminToken) {

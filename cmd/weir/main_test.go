@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +28,8 @@ func TestMain(m *testing.M) {
 //
 //	code N COMMAND...      wants the command to end with that exit code
 //	free NAME...           sets variables to loopback addresses that nobody listens on
-//	serve NAME             sets a variable to the address of a service that says yes
+//	serve NAME             sets a variable to the address of a service that says yes, and hangs at /hang
+//	begin URL              asks, and does not wait for the answer
 //	taken NAME             sets a variable to an address that somebody listens on
 //	get URL STATUS [TEXT]  asks until the answer has that HTTP status, and the text in header or body
 //	await GLOB             waits until there is such a file
@@ -41,7 +44,7 @@ func TestScripts(t *testing.T) {
 			return os.Mkdir(e.WorkDir+"/tmp", 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": code, "free": free, "serve": serve, "taken": taken, "get": get, "await": await, "empty": empty, "signal": send,
+			"begin": begin, "code": code, "free": free, "serve": serve, "taken": taken, "get": get, "await": await, "empty": empty, "signal": send,
 		},
 		// root may read what nobody may.
 		Condition:          func(name string) (bool, error) { return name == "root" && os.Geteuid() == 0, nil },
@@ -74,9 +77,27 @@ func free(ts *testscript.TestScript, _ bool, names []string) {
 }
 
 func serve(ts *testscript.TestScript, _ bool, args []string) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "yes") }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			<-r.Context().Done()
+		}
+		io.WriteString(w, "yes")
+	}))
 	ts.Defer(s.Close)
 	ts.Setenv(args[0], s.Listener.Addr().String())
+}
+
+func begin(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, stop := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], nil)
+	ts.Check(err)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if res, err := http.DefaultClient.Do(r); err == nil {
+			res.Body.Close()
+		}
+	})
+	ts.Defer(func() { stop(); asking.Wait() })
 }
 
 func taken(ts *testscript.TestScript, _ bool, args []string) {
