@@ -153,6 +153,35 @@ func TestBrokenFileIsReportedOnce(t *testing.T) {
 	h.wantReloads(1, 1)
 }
 
+// A content that was put in force or refused at a signal is not tried again because the file changed,
+// and one that is wrong is looked at until it is final.
+func TestOneContentIsTriedOnce(t *testing.T) {
+	h := build(t, plan{yaml: limited(11)})
+	put := func(yaml string) { rename(t, h.file, yaml) }
+	for _, step := range []struct {
+		name             string
+		do               func() (again bool)
+		again            bool
+		reloads, refused int
+	}{
+		{"as at the start", func() bool { return h.changed(sum(h.file), true) }, false, 0, 0},
+		{"a signal", func() bool { put(limited(22)); return h.Reload() != nil }, false, 1, 0},
+		{"the change that it was for", func() bool { return h.changed(sum(h.file), true) }, false, 1, 0},
+		{"a signal for what is wrong", func() bool { put("rules: ["); return h.Reload() == nil }, false, 1, 1},
+		{"the change that it was for", func() bool { return h.changed(sum(h.file), true) }, false, 1, 1},
+		{"a change to what is wrong", func() bool { put("rules: {"); return h.changed(sum(h.file), false) }, true, 1, 1},
+		{"it stays", func() bool { return h.changed(sum(h.file), true) }, false, 1, 2},
+		{"it stays for ever", func() bool { return h.changed(sum(h.file), true) }, false, 1, 2},
+		{"a signal tries again", func() bool { return h.Reload() == nil }, false, 1, 3},
+		{"mended", func() bool { put(limited(22)); return h.changed(sum(h.file), false) }, false, 2, 3},
+	} {
+		again := step.do()
+		if good, bad := h.reloaded(); again != step.again || good != step.reloads || bad != step.refused {
+			t.Fatalf("%s: again %v, %d reloads, %d refusals; want %v, %d, %d", step.name, again, good, bad, step.again, step.reloads, step.refused)
+		}
+	}
+}
+
 // hangUp sends SIGHUP to this process, which survives it even if nobody else listens.
 func hangUp(t *testing.T) {
 	t.Helper()

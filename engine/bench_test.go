@@ -62,6 +62,7 @@ func BenchmarkDecideParallel(b *testing.B) {
 	e, s := live(b, oneLimit)
 	req := request("/api/search")
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			e.Record(s, e.Decide(context.Background(), s, req), weir.Outcome{HTTP: 200})

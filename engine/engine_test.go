@@ -242,6 +242,26 @@ func TestDeferredIsChargedForItsStatuses(t *testing.T) {
 	}
 }
 
+// A refusal's own HTTP status is not the service's, and charges nothing.
+func TestRefusalIsNotCharged(t *testing.T) {
+	h := build(t, "limits: [{name: site, rate: 1/1m, algorithm: fixed_window}]\n"+
+		"rules: [{name: login, path: /login, count: {only_statuses: [429]}, limits: [{rate: 5/1h}]}]")
+	h.pass("/login", 200)
+	if h.pass("/login", 429) {
+		t.Fatal("the limit for every request let a second one pass")
+	}
+	h.at(time.Minute)
+	s, d := h.ask("/login")
+	if got := d.Statuses[1].Remaining; got != 5 {
+		t.Errorf("%d of 5 remain after a refusal", got)
+	}
+	h.Record(s, d, weir.Outcome{HTTP: 429})
+	h.at(2 * time.Minute)
+	if _, d = h.ask("/login"); d.Statuses[1].Remaining != 4 {
+		t.Errorf("%d of 5 remain after one 429 of the service", d.Statuses[1].Remaining)
+	}
+}
+
 // The charge falls into the window in which the answer ended, however long it took.
 func TestDeferredIsChargedWhenTheAnswerEnds(t *testing.T) {
 	h := build(t, "rules: [{name: login, path: /login, count: {only_statuses: [401]}, limits: [{rate: 1/1m, algorithm: fixed_window}]}]")

@@ -20,6 +20,7 @@ const (
 	caddyPass   = "Caddy, passing"
 	weirRefuse  = "Weir, refusing"
 	emptyAnswer = "empty handler"
+	fixedAnswer = "the same refusal, fixed"
 	caddyRefuse = "Caddy, refusing"
 )
 
@@ -123,6 +124,7 @@ func open(p *programs, dir string, front, back place) (*field, error) {
 		}),
 		f.run(true, weirRefuse, func(at string) ([]string, error) { return f.weir(p, at, url, "10/30d") }),
 		f.run(false, emptyAnswer, func(at string) ([]string, error) { return []string{p.plain, "-listen", at, "-serve", "empty"}, nil }),
+		f.run(true, fixedAnswer, func(at string) ([]string, error) { return []string{p.plain, "-listen", at, "-serve", "refusal"}, nil }),
 	)
 	if err != nil || p.caddy == "" {
 		return f, err

@@ -27,7 +27,8 @@ const (
 const proxyNote = "Processor time of the proxy's process per request (`/proc/PID/stat`), 64 keep-alive connections of wrk, an answer of 100 bytes. " +
 	"The proxies are asked in turns; the figure is the quiet quarter of the rounds, the ratio the median of the rounds' ratios. Weir: `weir run` " +
 	"with one limit per client, memory store, metrics and journal on; this version has no WAF. Plain: net/http and httputil.ReverseProxy with a tuned " +
-	"transport, without any limit. Empty: a net/http handler that does nothing. Refusals are 429 for everything."
+	"transport, without any limit. Empty: a net/http handler that does nothing. Fixed: a handler that sends the header and body of Weir's refusal and decides " +
+	"nothing, to tell what the answer itself costs. Refusals are 429 for everything."
 
 // Proxies measures passing and refusing.
 func Proxies(o Options) (report.Section, error) {
@@ -171,6 +172,7 @@ func checks(costs []cost) []report.Check {
 	all := []report.Check{
 		compare("passing, over a tuned ReverseProxy", pass, find(costs, plainPass), barPass),
 		compare("refusing, over an empty handler", refuse, find(costs, emptyAnswer), barRefuse),
+		compare("refusing, over the same refusal, fixed", refuse, find(costs, fixedAnswer), 0),
 		{What: "resident at 64 connections", Measured: resident, Unit: "MB", Bar: fmt.Sprintf("< %d MB", barMemory), Met: resident < barMemory},
 	}
 	if find(costs, caddyPass).us != nil {
@@ -179,8 +181,13 @@ func checks(costs []cost) []report.Check {
 	return all
 }
 
+// compare sets a beside b. A bar of 0 is none.
 func compare(what string, a, b cost, bar float64) report.Check {
 	ratio := rounds.Ratio(a.us, b.us)
-	return report.Check{What: what, Measured: rounds.Quiet(a.us), Unit: "µs", Beside: fmt.Sprintf("%s %s µs", b.name, report.Figure(rounds.Quiet(b.us))),
-		Ratio: ratio, Bar: fmt.Sprintf("<= %.2f", bar), Met: ratio <= bar}
+	c := report.Check{What: what, Measured: rounds.Quiet(a.us), Unit: "µs", Beside: fmt.Sprintf("%s %s µs", b.name, report.Figure(rounds.Quiet(b.us))),
+		Ratio: ratio}
+	if bar > 0 {
+		c.Bar, c.Met = fmt.Sprintf("<= %.2f", bar), ratio <= bar
+	}
+	return c
 }
