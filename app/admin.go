@@ -8,35 +8,53 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/journal"
 )
 
 // An adminServer answers for metrics and health.
 type adminServer struct {
 	listener net.Listener
-	server   *http.Server
+	server   http.Server
+	draining atomic.Bool // nobody should send more
 }
 
 func openAdmin(c *config.Config, j *journal.Journal) (*adminServer, error) {
-	l, err := net.Listen("tcp", c.Admin)
+	l, err := proxy.Listen(c.Admin)
 	if err != nil {
 		return nil, listenError("admin", c.Admin, err)
 	}
-	ok := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
+	s := &adminServer{listener: l}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", ok)
-	mux.HandleFunc("GET /readyz", ok)
+	mux.HandleFunc("GET /{$}", index)
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.ready)
 	mux.Handle("GET /metrics", bearer(j.Handler(), c.AdminToken, c.AdminReadToken))
-	return &adminServer{l, &http.Server{
+	s.server = http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
-	}}, nil
+	}
+	return s, nil
+}
+
+func index(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprintln(w, "This is Weir's admin address: /metrics /livez /readyz")
+}
+
+// ready says whether a load balancer should send requests here.
+func (s *adminServer) ready(w http.ResponseWriter, _ *http.Request) {
+	if s.draining.Load() {
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
 }
 
 func (s *adminServer) serve() error {

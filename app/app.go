@@ -194,6 +194,9 @@ func (a *App) announce() {
 // drain stops accepting and waits for what is under way.
 func (a *App) drain() {
 	a.log.Info("draining", "at most", time.Duration(a.started.Server.Drain).String())
+	if a.admin != nil {
+		a.admin.draining.Store(true)
+	}
 	if a.proxy != nil {
 		if err := a.proxy.Drain(context.Background()); err != nil {
 			a.log.Warn(err.Error())

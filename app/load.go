@@ -24,7 +24,7 @@ type Loaded struct {
 	Policy   *policy.Policy // nil if there is an error among the problems
 	Problems []config.Problem
 
-	fileless bool // there is no configuration file
+	Fileless bool // there is no configuration file
 }
 
 // commandLine is the file of problems that the command line gives rise to.
@@ -42,7 +42,7 @@ func (l *Loaded) Err() error {
 func (l *Loaded) serves() error {
 	var p config.Problem
 	switch c := l.Config; {
-	case l.fileless && c.Listen == "":
+	case l.Fileless && c.Listen == "":
 		p = config.Problem{File: commandLine, What: "nothing to serve: there is neither --upstream nor a configuration",
 			Cure: "give --upstream http://127.0.0.1:3000, or -c weir.yaml"}
 	case c.Listen == "":
@@ -83,7 +83,7 @@ func (e *ConfigError) Lines() string {
 // Load reads and compiles the configuration that o names. What is wrong with it, a file that cannot
 // be read among it, are problems of the result.
 func Load(o Options) *Loaded {
-	l := &Loaded{Name: cmp.Or(o.Config, "defaults"), fileless: o.Config == ""}
+	l := &Loaded{Name: cmp.Or(o.Config, "defaults"), Fileless: o.Config == ""}
 	l.Config, l.Problems = o.read()
 	if config.HasErrors(l.Problems) {
 		return l

@@ -123,7 +123,7 @@ func (a *App) tell(l *Loaded, changed []string) {
 	if len(restart) > 0 {
 		a.log.Warn("these settings take effect at the next start", "needs restart", restart)
 	}
-	a.log.Info("configuration changed", "fields", changed)
+	a.log.Info("configuration changed", "fields", append([]string{}, changed...))
 }
 
 // checkUpstreams says so if an upstream that is new, at the start or after a reload, cannot be reached,

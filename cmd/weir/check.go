@@ -61,6 +61,9 @@ func describe(out, errs io.Writer, l *app.Loaded, print bool) error {
 		out.Write(text)
 		return err
 	}
+	if l.Fileless {
+		fmt.Fprintln(out, "there is no weir.yaml here, and none is named with -c; these are the defaults")
+	}
 	fmt.Fprintf(out, "%s is valid: %s, %s\nclient: %s\n", l.Name, plural(len(l.Config.Rules), "rule"),
 		plural(len(l.Problems), "warning"), l.Policy.Resolver().Picture())
 	for _, trap := range l.Policy.Resolver().Traps() {

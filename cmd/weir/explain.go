@@ -53,7 +53,7 @@ func explainCommand() *cobra.Command {
 	configFlag(cmd, &path)
 	cmd.Flags().StringVarP(&ask.method, "request", "X", http.MethodGet, "method")
 	cmd.Flags().StringArrayVarP(&ask.headers, "header", "H", nil, "header line, as 'Name: value'; may be repeated")
-	cmd.Flags().StringVar(&ask.remote, "remote", "127.0.0.1", "address that connects to Weir")
+	cmd.Flags().StringVar(&ask.remote, "remote", "192.0.2.1", "address that connects to Weir")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the decision as JSON")
 	return cmd
 }
@@ -124,7 +124,7 @@ func tellDecision(w io.Writer, d *weir.Decision, why string) error {
 		fmt.Fprintf(t, "\t%s\t%s, named by %s\n", h.Address, trustWord(h.Trusted), h.By)
 	}
 	for _, code := range d.Client.Chain.Codes.Names() {
-		fmt.Fprintf(t, "\twarning\t%s\n", code)
+		fmt.Fprintf(t, "\tnoted\t%s\n", code)
 	}
 	if d.Rule != nil {
 		fmt.Fprintf(t, "rule\t%s\thost %s, path %s, method %s: %s\n", d.Rule.Name, d.Rule.Host, d.Rule.Path, d.Rule.Method, why)

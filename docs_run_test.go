@@ -1,0 +1,257 @@
+package weir_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDocumentedCommands runs the pages' commands in a copy of the checkout, before a service.
+func TestDocumentedCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs the program")
+	}
+	dir, bin := checkout(t), t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "./cmd/weir").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	for _, p := range userPages(t) {
+		if slices.ContainsFunc(p.fences, func(f fence) bool { return f.lang == "sh" && f.tag == "run" }) {
+			t.Run(p.name, func(t *testing.T) { newSession(t, dir, bin).play(p) })
+		}
+	}
+}
+
+// checkout returns a copy of what a checkout holds, without tests and their data.
+func checkout(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == ".git" || name == "weir-data" || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(dir, name), 0o700)
+		case !d.Type().IsRegular() || name == "weir" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, name), data, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A session is a reader who does what a page says. Where the page says 8080, 9090 and 3000, free ports
+// are used; a service of the reader's listens on the last.
+type session struct {
+	t          *testing.T
+	ctx        context.Context
+	dir, bin   string
+	front      string // host:port where what runs in the background listens
+	admin      string // host:port in place of the admin address's default
+	ports      *strings.Replacer
+	output     string // of the last block of commands
+	background *process
+}
+
+func newSession(t *testing.T, dir, bin string) *session {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	service, front, admin := listenAnywhere(t), listenAnywhere(t), listenAnywhere(t)
+	serveHello(t, service)
+	front.Close()
+	admin.Close()
+	s := &session{t: t, ctx: ctx, dir: dir, bin: bin, front: front.Addr().String(), admin: admin.Addr().String()}
+	s.ports = strings.NewReplacer(":8080", portOf(front), ":9090", portOf(admin), ":3000", portOf(service))
+	t.Cleanup(s.stop)
+	return s
+}
+
+func listenAnywhere(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func portOf(l net.Listener) string { return fmt.Sprintf(":%d", l.Addr().(*net.TCPAddr).Port) }
+
+// serveHello is the reader's own service. It says what reached it; /login finds every password wrong.
+func serveHello(t *testing.T, l net.Listener) {
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/login" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		fmt.Fprintf(w, "%s %s for %s\n", r.Method, r.RequestURI, r.Header.Get("X-Forwarded-For"))
+	})}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }() // ends by Close
+	t.Cleanup(func() { server.Close(); <-done })
+}
+
+func (s *session) play(p *page) {
+	for _, f := range p.fences {
+		where := fmt.Sprintf("%s:%d", p.name, f.line)
+		text := s.ports.Replace(f.text)
+		switch {
+		case f.lang == "sh" && f.tag == "run":
+			s.commands(where, text)
+		case f.lang == "text" && f.tag == "output":
+			s.expect(where, text)
+		case (f.lang == "yaml" || f.lang == "go") && strings.Contains(f.tag, "."):
+			s.write(f.tag, text)
+		}
+	}
+}
+
+// write makes the file that a page has the reader write.
+func (s *session) write(name, text string) {
+	s.t.Helper()
+	name = filepath.Join(s.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { os.Remove(name) })
+}
+
+// commands runs a block, line by line.
+func (s *session) commands(where, text string) {
+	s.output = ""
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		line = strings.TrimSpace(line)
+		command, isBackground := strings.CutSuffix(line, " &")
+		switch {
+		case line == "" || line[0] == '#':
+		case isBackground:
+			s.start(where, command)
+		case line == "kill $!":
+			s.stop()
+		default:
+			s.run(where, line)
+		}
+	}
+}
+
+func (s *session) command(script string) *exec.Cmd {
+	cmd := exec.CommandContext(s.ctx, "bash", "-o", "pipefail", "-c", script)
+	cmd.Dir, cmd.WaitDelay = s.dir, 5*time.Second
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "WEIR_") })
+	cmd.Env = append(env, "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*", "WEIR_ADMIN="+s.admin)
+	return cmd
+}
+
+func (s *session) run(where, line string) {
+	if s.background != nil {
+		line = strings.ReplaceAll(line, "$!", fmt.Sprint(s.background.cmd.Process.Pid))
+	}
+	out, err := s.command(line).CombinedOutput()
+	s.output += string(out)
+	if err != nil {
+		s.t.Fatalf("%s: %s: %v\n%s%s", where, line, err, out, s.background.written())
+	}
+}
+
+// expect compares what the last block wrote with the lines of text.
+func (s *session) expect(where, text string) {
+	rest := s.output
+	for line := range strings.Lines(text) {
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(line, " \n")), "…", ".*")
+		at := regexp.MustCompile("(?m)^" + pattern + `[ \r]*$`).FindStringIndex(rest)
+		if at == nil {
+			s.t.Errorf("%s: this line is not written, or not here:\n%s\nwhat is written:\n%s%s", where, line, s.output, s.background.written())
+			return
+		}
+		rest = rest[at[1]:]
+	}
+}
+
+// A process runs in the background. Its output is kept.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+	mu    sync.Mutex
+	out   bytes.Buffer
+}
+
+// Write keeps what the process says.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+func (p *process) written() string {
+	if p == nil {
+		return ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return "\nin the background:\n" + p.out.String()
+}
+
+// start runs a command in the background and returns once it listens.
+func (s *session) start(where, line string) {
+	s.stop()
+	p := &process{cmd: s.command("exec " + line), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.background = p
+	go func() { defer close(p.ended); _ = p.cmd.Wait() }() // how it ended is seen by what it did
+	for {
+		if c, err := net.Dial("tcp", s.front); err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case <-p.ended:
+			s.t.Fatalf("%s: %s: ended%s", where, line, p.written())
+		case <-s.ctx.Done():
+			s.t.Fatalf("%s: %s: does not listen%s", where, line, p.written())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// stop ends what runs in the background, by its pid.
+func (s *session) stop() {
+	if s.background == nil {
+		return
+	}
+	_ = s.background.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-s.background.ended:
+	case <-time.After(20 * time.Second):
+		s.t.Errorf("does not end after SIGTERM%s", s.background.written())
+		_ = s.background.cmd.Process.Kill()
+		<-s.background.ended
+	}
+	_, _ = io.WriteString(s.background, "(stopped)\n")
+	s.background = nil
+}
