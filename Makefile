@@ -11,6 +11,7 @@ run: build
 	./weir demo
 
 test: tools lint
+	$(GO) test -run 'Alloc' ./...
 	$(GO) test -race -shuffle=on -timeout 12m ./...
 
 # Without the real servers and the race detector, for the loop at the desk.
@@ -22,8 +23,9 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
+# Ratios to peers, into bench/results; BENCH="-long" measures longer, see bench/README.md.
 bench:
-	$(GO) run ./internal/bench
+	cd bench && $(GO) run . $(BENCH)
 
 docs:
 	$(GO) run ./internal/docgen

@@ -63,8 +63,8 @@ type Hop struct {
 	By      string `json:"by"` // peer, proxy_protocol, the name of a configured hop, or header[position from the right]
 }
 
-// Vouched reports whether the address is the client's own word of nobody: it came from the
-// connection or from a trusted hop. Only vouched clients are exempted or allowed by address.
+// Vouched reports whether somebody other than the asker wrote the address: the connection itself or a
+// trusted hop. Only vouched clients are exempted or allowed by address.
 func (c *Client) Vouched() bool {
 	return c.Source == Direct || c.Source == Forwarded || c.Source == FromHeader
 }

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -66,6 +67,7 @@ type Engine struct {
 // New returns an engine that decides by s, tells j, and reads the time from now.
 func New(s *Snapshot, j *journal.Journal, now func() time.Time) *Engine {
 	e := &Engine{journal: j, now: now}
+	e.leases.Store(rand.Uint64()) // replicas of one store must not hold each other's leases
 	e.decisions.New = func() any { return new(weir.Decision) }
 	e.current.Store(s)
 	return e
