@@ -50,7 +50,7 @@ func plan(long bool) length {
 		}
 	}
 	return length{
-		limiters.Options{Rounds: 7, Slot: 60 * time.Millisecond, Expire: 3 * time.Second, Repeats: 2},
+		limiters.Options{Rounds: 9, Slot: 60 * time.Millisecond, Expire: 2500 * time.Millisecond, Repeats: 3},
 		road.Options{Rounds: 15, Slot: 20 * time.Millisecond},
 		wire.Options{Rounds: 5, Slot: 1500 * time.Millisecond},
 	}
@@ -80,9 +80,17 @@ func names() (all []string) {
 	return all
 }
 
+// command is what is typed to get the same again.
+func command(args []string) string {
+	if len(args) == 0 {
+		return "make bench"
+	}
+	return fmt.Sprintf("make bench BENCH=%q", strings.Join(args, " "))
+}
+
 func run(l length, only, out string) error {
 	r := &report.Report{
-		Date: time.Now().UTC().Format(time.RFC3339), Command: "make bench # " + strings.Join(os.Args[1:], " "),
+		Date: time.Now().UTC().Format(time.RFC3339), Command: command(os.Args[1:]),
 		Machine: machine(), Versions: versions(),
 	}
 	for _, s := range subjects() {

@@ -102,7 +102,9 @@ func (e *Engine) Record(s *Snapshot, d *weir.Decision, o weir.Outcome) {
 	// The asker may have gone; what is owed to the store is not his to cancel.
 	ctx, now := context.Background(), e.now()
 	if len(d.Deferred) > 0 && !d.Refused() && slices.Contains(d.OnlyStatuses, o.HTTP) {
-		_ = s.Store.Take(ctx, now, d.Deferred, make([]weir.Status, len(d.Deferred)))
+		for i := range d.Deferred {
+			chargeLate(ctx, now, s.Store, d.Deferred[i:i+1])
+		}
 	}
 	if holdsLease(d) {
 		_ = s.Store.Release(ctx, now, d.Hits)
@@ -111,6 +113,17 @@ func (e *Engine) Record(s *Snapshot, d *weir.Decision, o weir.Outcome) {
 	e.journal.Record(d, o)
 	d.Reset()
 	e.decisions.Put(d)
+}
+
+// chargeLate charges one hit for a request that has passed already: as much of it as there is left, so
+// that what is over the limit fills it.
+func chargeLate(ctx context.Context, now time.Time, store Store, hit []weir.Hit) {
+	var status [1]weir.Status
+	err := store.Take(ctx, now, hit, status[:])
+	if left := status[0].Remaining; err == nil && !status[0].Allowed && left > 0 {
+		hit[0].N = left
+		_ = store.Take(ctx, now, hit, status[:]) // nobody waits for it
+	}
 }
 
 // lease gives every hit of d the lease under which it may be given back.

@@ -90,7 +90,7 @@ func TestMAT10SpellingsOfTheHost(t *testing.T) {
 	p := policyOf(t, "rules: [{name: it, host: api.example.com, path: /api, limits: [{rate: 3/1m}]}]\n")
 	for host, want := range map[string]string{
 		"api.example.com": "it", "API.EXAMPLE.COM": "it", "api.example.com:8080": "it", "api.example.com.": "it", "api.example.com:80": "it",
-		"Api.Example.com.:443": "it", "user@api.example.com": "it", "other.example": "default", "": "default", "api.example.com.evil": "default",
+		"Api.Example.com.:443": "it", "user@api.example.com": "bad request", "other.example": "default", "": "default", "api.example.com.evil": "default",
 	} {
 		req := request("/api")
 		req.Host = host

@@ -13,3 +13,25 @@ func foldHost(authority string) string {
 	}
 	return strings.ToLower(strings.TrimRight(h, "."))
 }
+
+// hostForm returns how an authority is written. Servers that compare hosts byte by byte read a variant
+// as another host; an authority with a user, a blank, a slash or a second port is none (RFC 9110
+// section 4.2).
+func hostForm(authority string) form {
+	f, colons := plain, 0
+	bracket := strings.IndexByte(authority, ']')
+	for i := bracket + 1; i < len(authority); i++ {
+		switch c := authority[i]; {
+		case c <= ' ' || c == 0x7f || c == '@' || c == '/' || c == '\\' || c == '?' || c == '#':
+			return bad
+		case c == ':':
+			colons++
+		case 'A' <= c && c <= 'Z', c == '.' && (i+1 == len(authority) || authority[i+1] == ':'):
+			f = varied
+		}
+	}
+	if colons > 1 || bracket > 0 && authority[0] != '[' {
+		return bad
+	}
+	return f
+}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,6 +12,7 @@ type form uint8
 
 const (
 	plain     form = iota // every server reads it alike
+	varied                // most do; but parameters are cut from it, or its host is not written plainly
 	ambiguous             // servers differ: encoded slash, backslash, dot segment, double encoding
 	bad                   // no path: NUL, control character, invalid UTF-8, broken escape, raw ? or #, no slash in front
 )
@@ -100,10 +102,8 @@ func (m matching) appendNormal(dst []byte, raw string) ([]byte, form) {
 	if doubleEncoded(decoded) {
 		f = ambiguous
 	}
-	resolved, dots := resolve(decoded)
-	if dots {
-		f = ambiguous
-	}
+	resolved, found := resolve(decoded)
+	f = max(f, found)
 	if m.foldCase {
 		resolved = bytes.ToLower(resolved)
 	}
@@ -135,20 +135,24 @@ func appendDecoded(dst []byte, raw string) ([]byte, form) {
 	return dst, f
 }
 
-// resolve drops parameters, empty segments and dot segments of path, in place. dots reports whether
-// there were dot segments. Above the root is the root.
-func resolve(path []byte) (resolved []byte, dots bool) {
+// resolve drops parameters, empty segments and dot segments of path, in place. The form that it found
+// is varied where there were parameters, ambiguous where there were dot segments. Above the root is
+// the root.
+func resolve(path []byte) (resolved []byte, found form) {
 	out := path[:0]
 	for rest := path; len(rest) > 0; {
 		var segment []byte
 		segment, rest, _ = bytes.Cut(rest, []byte{'/'})
-		segment, _, _ = bytes.Cut(segment, []byte{';'})
+		segment, _, params := bytes.Cut(segment, []byte{';'})
+		if params {
+			found = max(found, varied)
+		}
 		switch {
 		case len(segment) == 0:
 		case !dotSegment(segment):
 			out = append(append(out, '/'), segment...)
 		default:
-			dots = true
+			found = ambiguous
 			if len(segment) == 2 && len(out) > 0 {
 				out = out[:bytes.LastIndexByte(out, '/')]
 			}
@@ -157,7 +161,30 @@ func resolve(path []byte) (resolved []byte, dots bool) {
 	if len(out) == 0 {
 		out = append(out, '/')
 	}
-	return out, dots
+	return out, found
+}
+
+// literal returns the other reading of raw, a path as sent: that of servers which split it at its
+// slashes before they decode it, and resolve and cut nothing. A segment that decodes to more than one,
+// or to none, stays encoded: only * takes it.
+func (m matching) literal(raw string) string {
+	var out strings.Builder
+	for segment := range strings.SplitSeq(raw, "/") {
+		if segment == "" {
+			continue
+		}
+		if decoded, err := url.PathUnescape(segment); err == nil && !strings.ContainsAny(decoded, `/\`) {
+			segment = decoded
+		}
+		out.WriteString("/" + segment)
+	}
+	if out.Len() == 0 {
+		return "/"
+	}
+	if m.foldCase {
+		return strings.ToLower(out.String())
+	}
+	return out.String()
 }
 
 // doubleEncoded reports whether a decoded path would decode further.

@@ -39,11 +39,11 @@ func TestNormalForm(t *testing.T) {
 		{"/status%252f", "/status%2f", ambiguous},
 
 		// Parameters.
-		{"/admin;a=b", "/admin", plain},
-		{"/admin;/", "/admin", plain},
-		{"/;x/admin", "/admin", plain},
-		{"/admin%3Ba=b", "/admin", plain},
-		{"/admin;a=b/users", "/admin/users", plain},
+		{"/admin;a=b", "/admin", varied},
+		{"/admin;/", "/admin", varied},
+		{"/;x/admin", "/admin", varied},
+		{"/admin%3Ba=b", "/admin", varied},
+		{"/admin;a=b/users", "/admin/users", varied},
 		{"/%2e;/admin", "/admin", ambiguous},
 		{"/x/..;/admin", "/admin", ambiguous},
 
@@ -126,6 +126,9 @@ func slowNormal(raw string, foldCase bool) (string, form) {
 		f = ambiguous
 	}
 	var segments []string
+	if strings.Contains(text, ";") {
+		f = max(f, varied)
+	}
 	for _, s := range strings.Split(strings.ReplaceAll(text, `\`, "/"), "/") {
 		s = regexp.MustCompile(`(?s);.*`).ReplaceAllString(s, "")
 		switch s {

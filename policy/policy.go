@@ -46,21 +46,37 @@ func (p *Policy) Match(d *weir.Decision) *Rule {
 		return settle(d, weir.Pass, weir.Disabled, http.StatusOK)
 	}
 	path, f := p.paths.normal(d.Request.Path)
-	if f == bad {
+	f = max(f, hostForm(d.Request.Host))
+	if f == bad || !isMethod(d.Request.Method) {
 		return settle(d, weir.Reject, weir.BadRequest, http.StatusBadRequest)
 	}
 	if f == ambiguous && p.rejectAmbiguous {
 		return settle(d, weir.Reject, weir.AmbiguousPath, http.StatusBadRequest)
 	}
-	r := p.rule(&d.Request, path, f)
+	r, also := p.find(&d.Request, path), (*Rule)(nil)
+	if f != plain {
+		r, also = p.careful(&d.Request, r)
+	}
 	d.Rule = &r.Rule
 	switch exemption := p.exempts(d, r); {
 	case d.Client.Source == weir.Unresolved && p.unresolved == rejectUnresolved:
 		return settle(d, weir.Reject, weir.ClientUnresolved, http.StatusForbidden)
 	case exemption != "":
 		return settle(d, weir.Pass, exemption, http.StatusOK)
+	case also != nil:
+		return r.with(also)
 	}
 	return r
+}
+
+// isMethod reports whether m can stand in a request line as one word; HTTP/2 carries anything.
+func isMethod(m string) bool {
+	for i := range len(m) {
+		if c := m[i]; c <= ' ' || c >= 0x7f || c == '/' || c == ':' {
+			return false
+		}
+	}
+	return m != ""
 }
 
 // settle fills in an answer that needs no counting.
@@ -69,16 +85,28 @@ func settle(d *weir.Decision, a weir.Action, why weir.Reason, status int) *Rule 
 	return nil
 }
 
-// rule returns the rule that req falls under. Where servers may read the path differently, a rule
-// that keeps nobody out gives way to the default.
-func (p *Policy) rule(req *weir.Request, path string, f form) *Rule {
-	r := p.rules[len(p.rules)-1]
+// find returns the rule that req falls under if its path is read as path.
+func (p *Policy) find(req *weir.Request, path string) *Rule {
 	if id := p.index.find(p.host(&p.index, req), path, req.Method); id != none {
-		if r = p.rules[id]; f == ambiguous && !r.keepsOut {
-			return p.rules[len(p.rules)-1]
-		}
+		return p.rules[id]
 	}
-	return r
+	return p.byDefault()
+}
+
+func (p *Policy) byDefault() *Rule { return p.rules[len(p.rules)-1] }
+
+// careful returns the rules for a request that servers may read differently, r by the usual reading: a
+// rule that keeps nobody out gives way to the default, and where the literal reading falls under
+// another rule that keeps somebody out, that one's limits hold as well.
+func (p *Policy) careful(req *weir.Request, r *Rule) (_, also *Rule) {
+	other := p.find(req, p.paths.literal(req.Path))
+	if !r.keepsOut {
+		r = p.byDefault()
+	}
+	if other == r || !other.keepsOut {
+		return r, nil
+	}
+	return r, other
 }
 
 // host returns req's host in normal form, or nothing if x asks for no host.

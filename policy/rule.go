@@ -21,6 +21,8 @@ type Rule struct {
 	skipMethods  []string
 	widest       int // bits of the widest IPv6 network that is counted; 0 if there are no tiers
 	denyOnError  bool
+
+	also *Rule // whose own limits hold as well; nil but for a request that has two readings
 }
 
 // A counter is one limit as a rule charges it. Several rules may charge the same.
@@ -39,14 +41,31 @@ type tier struct {
 	label string
 }
 
+// with returns a rule that is r and charges what o does, too.
+func (r *Rule) with(o *Rule) *Rule {
+	both := *r
+	both.also = o
+	return &both
+}
+
 // Hits appends to d.Hits the counters that the request charges, and their keys to d.Keys. It leaves
 // d.Statuses of the same length.
 func (r *Rule) Hits(d *weir.Decision) {
+	r.hits(d, true)
+	if r.also != nil {
+		r.also.hits(d, false)
+	}
+	d.Statuses = slices.Grow(d.Statuses[:0], len(d.Hits))[:len(d.Hits)]
+	clear(d.Statuses)
+}
+
+// hits appends the hits on r's own limits, and on those for every request if all is set.
+func (r *Rule) hits(d *weir.Decision, all bool) {
 	w := keyWriter{d: d, rule: r}
 	skipped := slices.Contains(r.skipMethods, d.Request.Method)
 	for i := range r.counters {
 		c := &r.counters[i]
-		if c.own && skipped {
+		if c.own && skipped || !c.own && !all {
 			continue
 		}
 		byAddress := r.byAddress(c, d)
@@ -55,8 +74,6 @@ func (r *Rule) Hits(d *weir.Decision) {
 			r.chargeTiers(d, c, &w)
 		}
 	}
-	d.Statuses = slices.Grow(d.Statuses[:0], len(d.Hits))[:len(d.Hits)]
-	clear(d.Statuses)
 }
 
 func (r *Rule) chargeTiers(d *weir.Decision, c *counter, w *keyWriter) {

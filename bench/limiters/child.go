@@ -33,7 +33,7 @@ type result struct {
 	Empty   float64 `json:"empty"`   // heap: ms of a full collection without keys
 	Full    float64 `json:"full"`    // heap: ms of a full collection with keys
 
-	Gap     float64 `json:"gap"`     // expire: ms, the longest step of a loop that does nothing
+	Gap     float64 `json:"gap"`     // expire: ms, the longest step of the same loop without the limiter
 	GapOver int     `json:"gapOver"` // expire: steps of that loop over 1 ms
 	Longest float64 `json:"longest"` // expire: ms, the longest call
 	Over    int     `json:"over"`    // expire: calls over 1 ms

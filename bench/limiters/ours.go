@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	weirName   = "Weir, clock read" // as a peer does, for each decision
+	weirName   = "Weir, clock read" // time.Now for each decision, as Weir's engine and most peers do
 	passedName = "Weir, now passed in"
-	nothing    = "nothing but the key" // what the reading of keys costs
+	steadyName = "Weir, steady clock read" // only the monotonic half of time.Now, as go-limiter does
+	nothing    = "nothing but the key"     // what the reading of keys costs
 )
 
 // maxKeys has room for the keys that are measured with.
@@ -20,7 +21,14 @@ const maxKeys = 2 * manyKeys
 func ours() []limiter {
 	return []limiter{
 		{name: weirName, open: memoryStore(time.Now), expires: true},
-		{name: passedName, open: memoryStoreAt, expires: false},
+		{name: passedName, open: func(o options) func() take {
+			now := time.Now()
+			return memoryStore(func() time.Time { return now })(o)
+		}},
+		{name: steadyName, open: func(o options) func() take {
+			began := time.Now()
+			return memoryStore(func() time.Time { return began.Add(time.Since(began)) })(o)
+		}},
 		{name: nothing, open: func(options) func() take {
 			return func() take {
 				sum := 0
@@ -28,11 +36,6 @@ func ours() []limiter {
 			}
 		}},
 	}
-}
-
-func memoryStoreAt(o options) func() take {
-	now := time.Now()
-	return memoryStore(func() time.Time { return now })(o)
 }
 
 func memoryStore(now func() time.Time) func(options) func() take {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,7 +128,7 @@ func mallocs() uint64 {
 	return m.Mallocs
 }
 
-const collections = 7
+const collections = 15
 
 // heap tells what a million keys cost the memory and the garbage collector.
 func (w *worker) heap() result {
@@ -145,7 +146,7 @@ func (w *worker) heap() result {
 	}
 }
 
-// inUse returns what is in use after collections, and the ms of a quiet one.
+// inUse returns what is in use after collections, and the ms of the quietest one.
 func inUse() (m runtime.MemStats, ms float64) {
 	collected()
 	var took []float64
@@ -155,7 +156,7 @@ func inUse() (m runtime.MemStats, ms float64) {
 		took = append(took, time.Since(began).Seconds()*1e3)
 	}
 	runtime.ReadMemStats(&m)
-	return m, rounds.Quiet(took)
+	return m, slices.Min(took)
 }
 
 const (
@@ -164,21 +165,14 @@ const (
 )
 
 // expire fills the limiter with keys that expire soon, and then asks in turn for one that is always
-// there and for a new one while they do.
+// there and for a new one while they do. Before that it does the same without asking.
 func (w *worker) expire(long time.Duration) result {
 	w.load, w.opened = "", nil
 	collected()
-	none := watch(long/3, func(int) {})
+	none := watch(long, func(string) bool { return true })
 	w.opened = w.limiter.open(options{window: brief})
 	w.fill()
-	ask := w.opened()
-	busy := watch(long, func(i int) {
-		if i%2 == 0 {
-			ask("hot")
-		} else {
-			ask(fmt.Sprintf("new:%d", i))
-		}
-	})
+	busy := watch(long, w.opened())
 	return result{Gap: none.longest, GapOver: none.over, Longest: busy.longest, Over: busy.over, Calls: busy.calls}
 }
 
@@ -188,20 +182,24 @@ type watched struct {
 	over, calls int     // over 1 ms
 }
 
-// watch times each call of f.
-func watch(long time.Duration, f func(i int)) (w watched) {
+// watch times each call of ask.
+func watch(long time.Duration, ask take) (w watched) {
 	for end := time.Now().Add(long); ; w.calls++ {
+		key := "hot"
+		if w.calls%2 == 1 {
+			key = fmt.Sprintf("new:%d", w.calls)
+		}
 		began := time.Now()
 		if began.After(end) {
 			return w
 		}
-		f(w.calls)
+		ask(key)
 		took := time.Since(began).Seconds() * 1e3
 		w.longest = max(w.longest, took)
 		if took > 1 {
 			w.over++
 		}
-		if w.calls%16 == 15 {
+		if w.calls%256 == 255 {
 			time.Sleep(breath)
 		}
 	}

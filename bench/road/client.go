@@ -20,7 +20,7 @@ const (
 )
 
 const clientNote = "`clientip.Resolver.Resolve`: the entry that the nearest proxy appended, and a walk past two trusted hops with 25 trusted " +
-	"ranges; each as it comes from honest clients, and behind 60 KB that an attacker sent. Beside it what is usually written: " +
+	"ranges; each as it comes from honest clients, behind one entry more, and behind 60 KB that an attacker sent. Beside it what is usually written: " +
 	"`strings.Split`, then the last entry parsed."
 
 // forgedBytes is what an attacker puts before what the proxy appends.
@@ -44,16 +44,20 @@ func Client(o Options) (report.Section, error) {
 		resolution("one hop, forged", hop, forged+client),
 		resolution("walk", walk, chain),
 		resolution("walk, forged", walk, forged+chain),
+		resolution("one hop, one entry prepended", hop, "1.2.3.4, "+client),
+		resolution("walk, one entry prepended", walk, "1.2.3.4, "+chain),
 		split("strings.Split", client),
 		split("strings.Split, forged", forged+client),
 	})
 	s.Checks = []report.Check{
-		check("one hop", t[0], t[4], barHop),
-		check("one hop behind 60 KB", t[1], t[5], barHop),
+		check("one hop", t[0], t[6], barHop),
+		check("one hop behind 60 KB", t[1], t[7], barHop),
 		steady("one hop: forged over clean", t[1], t[0]),
-		check("25-range walk", t[2], t[4], barWalk),
-		check("25-range walk behind 60 KB", t[3], t[5], barWalk),
+		steady("one hop: forged over one entry prepended", t[1], t[4]),
+		check("25-range walk", t[2], t[6], barWalk),
+		check("25-range walk behind 60 KB", t[3], t[7], barWalk),
 		steady("25-range walk: forged over clean", t[3], t[2]),
+		steady("25-range walk: forged over one entry prepended", t[3], t[5]),
 	}
 	return s, nil
 }

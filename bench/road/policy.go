@@ -18,8 +18,8 @@ const (
 	barCompile          = 50 * time.Millisecond // of manyRules
 )
 
-const policyNote = "`policy.Match` with 2 and with 1,000 rules below one segment: the same request again and again, and a request for each rule " +
-	"in turns (whose rules then fall out of the processor's caches). `policy.Compile` of 1,000 rules with a limit each; before it the file is parsed."
+const policyNote = "`policy.Match` with 2 and with 1,000 rules below one segment: the same request again and again, and 1,000 requests in turns, " +
+	"one for each of the 1,000 rules, to both. `policy.Compile` of 1,000 rules with a limit each; before it the file is parsed."
 
 // Policy measures how the number of rules matters.
 func Policy(o Options) (report.Section, error) {
@@ -38,7 +38,7 @@ func Policy(o Options) (report.Section, error) {
 	}
 	t := o.run([]rounds.Contender{
 		matching("2 rules", few, 1, 1), matching("1,000 rules", many, 1, 1),
-		matching("2 rules", few, 0, fewRules), matching("1,000 rules", many, 0, manyRules),
+		matching("2 rules", few, 0, manyRules), matching("1,000 rules", many, 0, manyRules),
 		{Name: "compile", Do: repeat(func() { policy.Compile(parsed) })},
 		{Name: "parse", Do: repeat(func() { config.Parse("bench", []byte(ruleFile(manyRules)), nil) })},
 	})

@@ -53,9 +53,11 @@ func (t *transfer) fail(err error) {
 		err = &guard.Error{Fault: fault}
 		status, detail = fault.Status(), fault.String()
 		t.w.Header().Set("Connection", "close")
+	case t.body.broken.Load():
+		status, detail = http.StatusBadRequest, "The request's body is not as long as it said."
+		t.w.Header().Set("Connection", "close")
 	case ctx.Err() != nil:
-		t.call.Outcome.Err = gone(ctx)
-		return
+		t.abort() // who half-closed and still listens must not take nothing for an answer
 	case late(err):
 		status, detail = http.StatusGatewayTimeout, "The upstream did not answer in time."
 	}

@@ -73,9 +73,13 @@ func (t *transfer) request() *http.Request {
 	return out
 }
 
-// inform passes an informational answer on (RFC 9110 section 15.2). The transport calls it, from a
-// goroutine of its own.
+// inform passes an informational answer on to an asker over HTTP/1.1 (RFC 9110 section 15.2). Over HTTP/2
+// net/http may go on reading the header after WriteHeader has returned, if the stream was reset, and
+// there is no telling when it is done. The transport calls inform from a goroutine of its own.
 func (t *transfer) inform(status int, header textproto.MIMEHeader) error {
+	if !t.in.ProtoAtLeast(1, 1) || t.in.ProtoMajor > 1 {
+		return nil
+	}
 	t.informing.Lock()
 	defer t.informing.Unlock()
 	if t.informed {
@@ -183,6 +187,7 @@ type requestBody struct {
 	headers  *headers
 	resolver *clientip.Resolver
 	done     atomic.Bool // the handler has returned, and the body is net/http's again
+	broken   atomic.Bool // the client did not send what it said it would
 }
 
 func (b *requestBody) Read(p []byte) (int, error) {
@@ -192,6 +197,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if err == io.EOF && b.trailer != nil {
 		b.headers.cleanTrailer(b.trailer, b.resolver)
+	}
+	if err != nil && err != io.EOF {
+		b.broken.Store(true)
 	}
 	return n, err
 }
