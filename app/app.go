@@ -31,8 +31,8 @@ type Options struct {
 	Config string   // path of the configuration file; empty for the defaults
 	Env    []string // the environment, as in os.Environ
 
-	// These stand in place of the configuration's words, if they are given.
-	Upstream, Listen, Admin string
+	// These stand in place of the configuration's words, if they are given, be it as nothing.
+	Upstream, Listen, Admin *string
 
 	Log     io.Writer // where log lines go
 	Version string    // of the program, for the metrics
@@ -96,7 +96,7 @@ func (a *App) open(l *Loaded) error {
 		if a.front, err = proxy.Listen(l.Config.Listen); err != nil {
 			return listenError("listen", l.Config.Listen, err)
 		}
-		if a.proxy, err = proxy.New(a.engine, proxyOptions(l.Config, a.log)); err != nil {
+		if a.proxy, err = proxy.New(a.engine, proxyOptions(l.Config, a.log, a.journal.RefusedConnection)); err != nil {
 			return fmt.Errorf("%w: tls.cert and tls.key must name a readable pair of PEM files", err)
 		}
 	}

@@ -3,7 +3,10 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"syscall"
@@ -81,17 +84,36 @@ func (e *ConfigError) Lines() string {
 }
 
 // Load reads and compiles the configuration that o names. What is wrong with it, a file that cannot
-// be read among it, are problems of the result.
+// be read among it, are problems of the result, all of them at once.
 func Load(o Options) *Loaded {
 	l := &Loaded{Name: cmp.Or(o.Config, "defaults"), Fileless: o.Config == ""}
 	l.Config, l.Problems = o.read()
-	if config.HasErrors(l.Problems) {
-		return l
-	}
 	p, problems := policy.Compile(l.Config)
-	l.Policy, l.Problems = p, append(l.Problems, problems...)
+	l.Problems = slices.Concat(l.Problems, problems, certificate(l.Config))
 	config.SortProblems(l.Problems)
+	if !config.HasErrors(l.Problems) {
+		l.Policy = p
+	}
 	return l
+}
+
+// certificate warns of a certificate that cannot be used here. It may well be where the configuration
+// is used.
+func certificate(c *config.Config) []config.Problem {
+	field, name := "tls.cert", c.TLS.Cert
+	if name == "" || c.TLS.Key == "" {
+		return nil
+	}
+	_, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+	if err == nil {
+		return nil
+	}
+	var file *fs.PathError
+	if errors.As(err, &file) && file.Path == c.TLS.Key {
+		field, name = "tls.key", c.TLS.Key
+	}
+	what := fmt.Sprintf("%s cannot be used here (%s)", name, reason(err))
+	return []config.Problem{c.Warn(field, what, "name PEM files that belong together and can be read where Weir runs")}
 }
 
 func (o Options) read() (*config.Config, []config.Problem) {
@@ -131,16 +153,15 @@ func fromFlags(problems []config.Problem, flags map[string]string) []config.Prob
 // where, is served on loopback.
 func (o Options) environment() (env []string, flags map[string]string) {
 	env, flags = slices.Clone(o.Env), map[string]string{}
-	override := func(variable, flag, value string) {
-		if value != "" {
-			env, flags[variable] = append(env, variable+"="+value), flag
+	override := func(variable, flag string, value *string) {
+		if value != nil {
+			env, flags[variable] = append(env, variable+"="+*value), flag
 		}
 	}
-	if o.Config == "" && o.Upstream != "" {
-		override("WEIR_LISTEN", "--listen", cmp.Or(o.Listen, "127.0.0.1:8080"))
-	} else {
-		override("WEIR_LISTEN", "--listen", o.Listen)
+	if o.Config == "" && o.Upstream != nil && *o.Upstream != "" {
+		o.Listen = cmp.Or(o.Listen, new("127.0.0.1:8080"))
 	}
+	override("WEIR_LISTEN", "--listen", o.Listen)
 	override("WEIR_UPSTREAM", "--upstream", o.Upstream)
 	override("WEIR_ADMIN", "--admin", o.Admin)
 	return env, flags

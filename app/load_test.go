@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -24,12 +26,15 @@ func TestWordsOfTheCommandLine(t *testing.T) {
 		want    words
 	}{
 		"nothing":          {"", Options{}, words{"", "", "127.0.0.1:9090"}},
-		"upstream alone":   {"", Options{Upstream: "http://a"}, words{"127.0.0.1:8080", "http://a", "127.0.0.1:9090"}},
-		"all flags":        {"", Options{Upstream: "http://a", Listen: ":1", Admin: "127.0.0.1:2"}, words{":1", "http://a", "127.0.0.1:2"}},
-		"flag over file":   {"listen: \":5\"\nupstream: http://file\n", Options{Upstream: "http://a"}, words{":5", "http://a", "127.0.0.1:9090"}},
+		"upstream alone":   {"", Options{Upstream: new("http://a")}, words{"127.0.0.1:8080", "http://a", "127.0.0.1:9090"}},
+		"all flags":        {"", Options{Upstream: new("http://a"), Listen: new(":1"), Admin: new("127.0.0.1:2")}, words{":1", "http://a", "127.0.0.1:2"}},
+		"flag over file":   {"listen: \":5\"\nupstream: http://file\n", Options{Upstream: new("http://a")}, words{":5", "http://a", "127.0.0.1:9090"}},
 		"environment":      {"listen: \":5\"\nupstream: http://file\n", Options{Env: []string{"WEIR_LISTEN=:6", "WEIR_ADMIN="}}, words{":6", "http://file", ""}},
-		"flag over both":   {"listen: \":5\"\nupstream: http://file\n", Options{Env: []string{"WEIR_LISTEN=:6"}, Listen: ":7"}, words{":7", "http://file", "127.0.0.1:9090"}},
-		"environment last": {"", Options{Env: []string{"WEIR_LISTEN=:6", "WEIR_LISTEN=:8"}, Upstream: "http://a", Listen: ":9"}, words{":9", "http://a", "127.0.0.1:9090"}},
+		"flag over both":   {"listen: \":5\"\nupstream: http://file\n", Options{Env: []string{"WEIR_LISTEN=:6"}, Listen: new(":7")}, words{":7", "http://file", "127.0.0.1:9090"}},
+		"an empty flag":    {"listen: \":5\"\nupstream: http://file\nadmin: \"127.0.0.1:6\"\n", Options{Admin: new("")}, words{":5", "http://file", ""}},
+		"empty flags":      {"listen: \":5\"\nadmin: \":6\"\n", Options{Listen: new(""), Admin: new("")}, words{"", "", ""}},
+		"no upstream":      {"", Options{Upstream: new(""), Env: []string{"WEIR_UPSTREAM=http://a"}}, words{"", "", "127.0.0.1:9090"}},
+		"environment last": {"", Options{Env: []string{"WEIR_LISTEN=:6", "WEIR_LISTEN=:8"}, Upstream: new("http://a"), Listen: new(":9")}, words{":9", "http://a", "127.0.0.1:9090"}},
 	}
 	for name, test := range tests {
 		if test.yaml != "" {
@@ -54,6 +59,73 @@ func TestLoadOfNoFile(t *testing.T) {
 	want := []config.Problem{{File: "testdata/nowhere.yaml", What: "no such file or directory", Cure: "name a file that can be read with -c"}}
 	if diff := cmp.Diff(want, l.Problems); diff != "" || l.Policy != nil {
 		t.Errorf("policy %v, problems (-want +got):\n%s", l.Policy, diff)
+	}
+}
+
+// Everything that is wrong with a file is told at once, in the order of the file, whichever part of the
+// program finds it.
+func TestLoadTellsEveryProblemAtOnce(t *testing.T) {
+	file := t.TempDir() + "/weir.yaml"
+	write(t, file, `listen: ":8080"
+upstream: "http://127.0.0.1:3000"
+client: {path: [ngnix]}
+rules:
+  - {name: a, path: /a, limits: [{rate: 5/1}]}
+  - {name: b, path: /a, limits: [{rate: 5/1m}]}
+tls: {cert: nowhere.pem, key: nowhere.key}
+`)
+	l := Load(Options{Config: file})
+	var got []string
+	for _, p := range l.Problems {
+		got = append(got, fmt.Sprintf("%d:%d %s warning=%v", p.Line, p.Col, p.Field, p.Warning))
+	}
+	want := []string{
+		"3:17 client.path[0] warning=false", "5:41 rules[0].limits[0].rate warning=false",
+		"6:5 rules[1] warning=false", "7:13 tls.cert warning=true",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || l.Policy != nil {
+		t.Errorf("policy %v, problems (-want +got):\n%s", l.Policy, diff)
+	}
+}
+
+// A certificate that cannot be read here may be readable there: it is told, and no error.
+func TestCertificateThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, other := dir+"/cert.pem", dir+"/key.pem", dir+"/other.pem"
+	certify(t, other, key, "other.test")
+	certify(t, cert, key, "one.test")
+	for want, files := range map[string][2]string{
+		"": {cert, key},
+		"tls.cert: nowhere cannot be used here (no such file or directory)":                        {"nowhere", key},
+		"tls.key: nowhere cannot be used here (no such file or directory)":                         {cert, "nowhere"},
+		"tls.cert: " + other + " cannot be used here (tls: private key does not match public key)": {other, key},
+	} {
+		c, _ := config.Parse("weir.yaml", fmt.Appendf(nil, "tls: {cert: %q, key: %q}", files[0], files[1]), nil)
+		got := ""
+		for _, p := range certificate(c) {
+			got = p.Field + ": " + p.What
+			if !p.Warning || p.Line != 1 {
+				t.Errorf("%+v", p)
+			}
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// Peers that send the PROXY protocol are found by the address that a socket has, however it is written.
+func TestProxyProtocolNetworks(t *testing.T) {
+	c, problems := config.Parse("weir.yaml", []byte("proxy_protocol: {from: ['::ffff:127.0.0.0/104', '::ffff:192.0.2.1', 10.0.0.0/8, '2001:db8::/32', 192.0.2.2]}"), nil)
+	if config.HasErrors(problems) {
+		t.Fatal(problems)
+	}
+	var got []string
+	for _, network := range proxyOptions(c, slog.New(slog.DiscardHandler), nil).ProxyProtocol {
+		got = append(got, network.String())
+	}
+	if diff := cmp.Diff([]string{"127.0.0.0/8", "192.0.2.1/32", "10.0.0.0/8", "2001:db8::/32", "192.0.2.2/32"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

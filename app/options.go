@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/clientip"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/internal/chain"
@@ -49,6 +50,7 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 		Addresses:         journal.Addresses(l.Config.Log.Addresses),
 		RefusalsPerSecond: l.Config.Log.RefusalsPerSecond,
 		Rules:             l.Policy.Names(),
+		Faults:            proxy.Faults(),
 		ConfigHash:        sum,
 		Version:           a.options.Version,
 		Chain:             chainConfig(l),
@@ -75,7 +77,7 @@ func (a *App) ofProxy(number func(*proxy.Proxy) int) int {
 	return number(a.proxy)
 }
 
-func proxyOptions(c *config.Config, log *slog.Logger) proxy.Options {
+func proxyOptions(c *config.Config, log *slog.Logger, refused func(fault string, peer netip.Addr)) proxy.Options {
 	o := proxy.Options{
 		Cert:          c.TLS.Cert,
 		Key:           c.TLS.Key,
@@ -84,20 +86,13 @@ func proxyOptions(c *config.Config, log *slog.Logger) proxy.Options {
 		MaxHeader:     int(c.Server.MaxHeader),
 		Drain:         time.Duration(c.Server.Drain),
 		Logger:        log,
+		Refused:       refused,
 	}
 	for _, cidr := range c.ProxyProtocol.From {
-		o.ProxyProtocol = append(o.ProxyProtocol, prefix(cidr))
+		network, _ := clientip.ParseNetwork(cidr) // the configuration was checked
+		o.ProxyProtocol = append(o.ProxyProtocol, network.Masked())
 	}
 	return o
-}
-
-// prefix reads a network, or an address as the network of itself. The configuration was checked.
-func prefix(cidr string) netip.Prefix {
-	if p, err := netip.ParsePrefix(cidr); err == nil {
-		return p.Masked()
-	}
-	addr, _ := netip.ParseAddr(cidr)
-	return netip.PrefixFrom(addr, addr.BitLen())
 }
 
 func upstreamOptions(l *Loaded) proxy.UpstreamOptions {

@@ -246,7 +246,7 @@ func TestReloadChangesTheLogLevel(t *testing.T) {
 // The environment and the command line beat the file at each reload, too.
 func TestOverridesHoldOverAReload(t *testing.T) {
 	h := build(t, plan{yaml: basics, env: []string{"WEIR_HEADERS=legacy"}, edit: func(o *Options) {
-		o.Upstream = serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "flag") }))
+		o.Upstream = new(serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "flag") })))
 	}})
 	for range 2 {
 		if a := h.get("/"); a.body != "flag" || a.header.Get("X-RateLimit-Limit") != "300" {

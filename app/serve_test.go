@@ -375,6 +375,25 @@ func TestCertificateIsReloaded(t *testing.T) {
 	eventually(t, "the new certificate", func() bool { return name() == "two.test" })
 }
 
+// A connection that is refused before there is a request leaves a count and a line.
+func TestRefusedConnectionsAreNoted(t *testing.T) {
+	h := build(t, plan{yaml: basics})
+	c, err := net.Dial("tcp", h.front.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n")
+	if answer, _ := io.ReadAll(c); !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") {
+		t.Errorf("answered %q", answer)
+	}
+	eventually(t, "the count", func() bool { return h.metric(`weir_refused_connections_total{fault="bare_lf"}`) == 1 })
+	eventually(t, "the line", func() bool { return len(h.logs.lines("refused connection")) == 1 })
+	if n := h.metric(`weir_refused_connections_total{fault="no_proxy_header"}`); n != 0 {
+		t.Errorf("a fault that did not occur is counted %v times", n)
+	}
+}
+
 // A listener that dies under a running Weir ends it with an error that names it.
 func TestRunEndsWithItsListener(t *testing.T) {
 	for name, kill := range map[string]func(*house){

@@ -211,7 +211,7 @@ func TestHangUpReloads(t *testing.T) {
 
 // Without a file, the signal is no reason to die.
 func TestHangUpWithoutAFile(t *testing.T) {
-	h := build(t, plan{edit: func(o *Options) { o.Config, o.Upstream, o.Listen = "", serve(t, nil), "127.0.0.1:0" }, env: []string{"WEIR_ADMIN=localhost:0"}})
+	h := build(t, plan{edit: func(o *Options) { o.Config, o.Upstream, o.Listen = "", new(serve(t, nil)), new("127.0.0.1:0") }, env: []string{"WEIR_ADMIN=localhost:0"}})
 	eventually(t, "start", func() bool { return len(h.logs.lines("weir is running")) == 1 })
 	hangUp(t)
 	eventually(t, "the reload", func() bool { good, _ := h.reloaded(); return good == 1 })

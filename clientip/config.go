@@ -171,7 +171,7 @@ func (b *builder) header() {
 // headerName checks a header that shall hold one address.
 func (b *builder) headerName(field, name string) {
 	switch {
-	case !isToken(name):
+	case !IsToken(name):
 		b.refuse(field, fmt.Sprintf("%q is not a header name", name), "write one name, as in CF-Connecting-IP")
 	case name == chainHeader:
 		b.refuse(field, "X-Forwarded-For is a list that clients begin", "write path, trusted_proxies or from_right")
@@ -183,8 +183,8 @@ func (b *builder) headerName(field, name string) {
 	}
 }
 
-// isToken reports whether s can be a header's name (RFC 9110 5.1).
-func isToken(s string) bool {
+// IsToken reports whether s can be the name of a header, or a method (RFC 9110 5.6.2).
+func IsToken(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f || strings.IndexByte("\"(),/:;<=>?@[\\]{}", s[i]) >= 0 {
 			return false

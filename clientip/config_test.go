@@ -27,7 +27,7 @@ func brief(t *testing.T, problems []Problem) []string {
 	return list
 }
 
-const everyoneText = "every address is trusted: anyone can choose the address he is counted under"
+const everyoneText = "every address is trusted, so anyone can choose the address he is counted under"
 
 func TestEveryMistakeIsNamed(t *testing.T) {
 	for _, tc := range []struct {
@@ -37,6 +37,9 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 	}{
 		{"nothing", Config{}, nil},
 		{"a sound path", Config{Path: []Hop{{Name: "cloudflare"}, {Name: "nginx"}}}, nil},
+		{"Forwarded from hops of one's own", Config{Forwarded: true, Path: []Hop{{Name: "edge", CIDRs: []string{"192.0.2.0/28"}}, {Name: "fly"}}}, nil},
+		{"Forwarded from those that do not write it", Config{Forwarded: true, Path: []Hop{{Name: "cloudflare"}, {Name: "edge", CIDRs: []string{"192.0.2.0/28"}}, {Name: "nginx"}}},
+			[]string{"warning forwarded: left to itself, cloudflare or nginx adds nothing to Forwarded"}},
 		{"a sound walk", Config{TrustedProxies: []string{"private", "unix", "cloudflare"}}, nil},
 		{"a sound position", Config{FromRight: 1, Peers: []string{"10.0.0.0/8"}}, nil},
 		{"a sound header", Config{Header: "CF-Connecting-IP", Peers: []string{"10.0.0.0/8"}, Via: []string{"cloudflare"}}, nil},

@@ -22,63 +22,41 @@ const maxName = 64
 // names is a set of header names. Names that differ in case alone, or in _ or . for -, are one: some
 // upstreams fold them (RFC 9110 17.10).
 type names struct {
-	list   []string // canonical names, sorted
-	folded map[string]bool
+	list []string // canonical names
 	// lengths and initials tell most other names apart at no cost.
 	lengths  [maxName + 1]bool
 	initials [256]bool
 }
 
 func newNames(list []string) names {
-	n := names{folded: make(map[string]bool)}
+	var n names
 	for _, name := range list {
 		name = textproto.CanonicalMIMEHeaderKey(name)
-		if name == "" || len(name) > maxName || slices.Contains(n.list, name) {
+		if name == "" || len(name) > maxName || n.has(name) {
 			continue
 		}
 		n.list = append(n.list, name)
-		var buf [maxName]byte
-		folded := string(fold(buf[:0], name))
-		n.folded[folded] = true
-		n.lengths[len(folded)] = true
-		n.initials[folded[0]] = true
+		n.lengths[len(name)] = true
+		n.initials[weir.FoldField(name[0])] = true
 	}
-	slices.Sort(n.list)
 	return n
 }
 
 // has reports whether name is in the set.
 func (n *names) has(name string) bool {
-	if name == "" || len(name) > maxName || !n.lengths[len(name)] || !n.initials[foldByte(name[0])] {
+	if name == "" || len(name) > maxName || !n.lengths[len(name)] || !n.initials[weir.FoldField(name[0])] {
 		return false
 	}
-	var buf [maxName]byte
-	return n.folded[string(fold(buf[:0], name))]
-}
-
-func fold(b []byte, name string) []byte {
-	for i := range len(name) {
-		b = append(b, foldByte(name[i]))
+	for _, known := range n.list {
+		if weir.SameField(known, name) {
+			return true
+		}
 	}
-	return b
+	return false
 }
 
-func foldByte(c byte) byte {
-	switch {
-	case c == '_', c == '.':
-		return '-'
-	case 'A' <= c && c <= 'Z':
-		return c + 'a' - 'A'
-	}
-	return c
-}
-
-// IdentityHeaders returns the canonical names of the headers that say who a client is. None of them,
-// in any spelling, reaches the upstream as it came.
-func (r *Resolver) IdentityHeaders() []string { return slices.Clone(r.identity.list) }
-
-// IsIdentity reports whether name is one of IdentityHeaders, in any case and with _ or . for -. It
-// allocates nothing.
+// IsIdentity reports whether name, in any case and with _ or . for -, is that of a header that says who
+// a client is. None of them reaches the upstream as it came. It allocates nothing.
 func (r *Resolver) IsIdentity(name string) bool { return r.identity.has(name) }
 
 // Vouches reports whether the identity header called name, in canonical form, came from the edge that

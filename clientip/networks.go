@@ -71,7 +71,7 @@ func (b *builder) table(field string, list []string) table {
 
 // everyone refuses, or warns of, trusting the whole internet.
 func (b *builder) everyone(field string) {
-	const what = "every address is trusted: anyone can choose the address he is counted under"
+	const what = "every address is trusted, so anyone can choose the address he is counted under"
 	if b.cfg.DangerouslyTrustEveryone {
 		b.r.everyone = true
 		b.warn(field, what, "name the networks of your proxies")
@@ -122,7 +122,7 @@ func (b *builder) presetNetworks(field string, p *preset) []netip.Prefix {
 		case w == "private":
 			list = append(list, mustPrefixes(privateRanges)...)
 		case w != "unix":
-			if q, ok := parseNetwork(w); ok { // a bad one was reported for ranges_file
+			if q, ok := ParseNetwork(w); ok { // a bad one was reported for ranges_file
 				list = append(list, q)
 			}
 		}
@@ -132,7 +132,7 @@ func (b *builder) presetNetworks(field string, p *preset) []netip.Prefix {
 
 // network reads one network or address.
 func (b *builder) network(field, word string) (netip.Prefix, bool) {
-	p, ok := parseNetwork(word)
+	p, ok := ParseNetwork(word)
 	switch {
 	case ok && p.Masked() != p:
 		b.warn(field, fmt.Sprintf("%s names an address inside its network", word), fmt.Sprintf("write %s", p.Masked()))
@@ -150,8 +150,9 @@ func (b *builder) network(field, word string) (netip.Prefix, bool) {
 	return p, ok
 }
 
-// parseNetwork reads a network or a single address. IPv4 networks in IPv6 form are IPv4 networks.
-func parseNetwork(word string) (netip.Prefix, bool) {
+// ParseNetwork reads a network, or a single address as the network of itself. IPv4 networks in IPv6 form
+// are IPv4 networks. The network may name an address inside of itself.
+func ParseNetwork(word string) (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(word); err == nil && a.Zone() == "" {
 		a = weir.Canonical(a)
 		return netip.PrefixFrom(a, a.BitLen()), true

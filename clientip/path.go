@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/textproto"
 	"slices"
+	"strings"
 )
 
 // path compiles path, nearest hop first.
@@ -18,6 +19,20 @@ func (b *builder) path() {
 	}
 	for i := range b.r.hops {
 		b.r.expected += b.r.hops[i].appends
+	}
+	b.pathForwarded()
+}
+
+// pathForwarded warns of hops that by themselves do not write the header that is read.
+func (b *builder) pathForwarded() {
+	var silent []string
+	for _, h := range b.cfg.Path {
+		if p := findPreset(h.Name); p != nil && p.appends > 0 {
+			silent = append(silent, h.Name)
+		}
+	}
+	if b.cfg.Forwarded && len(silent) > 0 {
+		b.warn("forwarded", "left to itself, "+strings.Join(silent, " or ")+" adds nothing to Forwarded", "tell it to, or remove this to read X-Forwarded-For")
 	}
 }
 

@@ -91,6 +91,7 @@ type Config struct {
 
 	file   string              // what Parse was told the file is called
 	places map[string]place    // where each field was given, by its path
+	broken map[string]bool     // the fields that have an error, or a part that has one
 	ranges map[string][]string // what client.ranges_file holds
 }
 
@@ -199,7 +200,8 @@ type Matching struct {
 
 // CORS says what browsers of other origins may see of a refusal.
 type CORS struct {
-	// Access-Control-Allow-Origin of refusals: an origin, or *. Empty: none.
+	// Access-Control-Allow-Origin of refusals: an origin, several separated by commas, of which the
+	// asker's own is answered, or *. Empty: none.
 	AllowOrigin string `yaml:"allow_origin"`
 	// Whether CORS preflight requests are not counted.
 	ExemptPreflight bool `yaml:"exempt_preflight"`

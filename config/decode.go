@@ -164,7 +164,7 @@ func (d *decoder) unknown(key *yaml.Node, names []string, path string) {
 
 // table decodes n into the map v, whose keys are texts or numbers.
 func (d *decoder) table(n *yaml.Node, v reflect.Value, path string, depth int) {
-	if !d.kind(n, path, yaml.MappingNode, "!!map", "want a mapping") {
+	if !d.kind(n, path, yaml.MappingNode, "!!map", wantTable(path)) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
@@ -185,6 +185,14 @@ func (d *decoder) table(n *yaml.Node, v reflect.Value, path string, depth int) {
 		d.decode(p.value, value, field{}, at, depth+1)
 		v.SetMapIndex(key, value)
 	}
+}
+
+// wantTable says what to write for the map at path.
+func wantTable(path string) string {
+	if path == "client.ipv6_tiers" {
+		return "want a mapping, as in {56: 4x, 48: 16x}; {} turns them off"
+	}
+	return "want a mapping"
 }
 
 // list decodes n into the slice v.

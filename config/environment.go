@@ -124,7 +124,9 @@ func (d *decoder) unknownVariable(name string, all map[string]override) {
 	}
 	slices.Sort(known)
 	cure := "unset it"
-	if near := nearestName(name, known); near != "" {
+	if name == "WEIR_CONFIG" {
+		cure = "name the file with -c"
+	} else if near := nearestName(name, known); near != "" {
 		cure = fmt.Sprintf("did you mean %s?", near)
 	}
 	d.problems = append(d.problems, Problem{File: environment, Field: name, What: "no such setting", Cure: cure, Warning: true})

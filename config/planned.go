@@ -24,7 +24,7 @@ func (k *checker) planned() {
 	for _, field := range Diff(Default(), k.Config) {
 		isPlanned := func(part string) bool { return field == part || strings.HasPrefix(field, part+".") }
 		if slices.ContainsFunc(Planned(), isPlanned) && !isPlanned("waf") {
-			k.wrong(field, field+" "+notYet, "remove it")
+			k.wrong(field, notYet, "remove it")
 		}
 	}
 	k.plannedRules()
@@ -38,10 +38,10 @@ func (k *checker) plannedRules() {
 		r, path := &k.Rules[i], fmt.Sprintf("rules[%d]", i)
 		k.plannedLimits(path+".limits", r.Limits)
 		if r.RequireKey {
-			k.wrong(path+".require_key", "require_key "+notYet, "remove it")
+			k.wrong(path+".require_key", notYet, "remove it")
 		}
 		if len(r.Scopes) > 0 {
-			k.wrong(path+".scopes", "scopes "+notYet, "remove it")
+			k.wrong(path+".scopes", notYet, "remove it")
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (k *checker) plannedLimits(path string, limits []Limit) {
 		}
 		for _, per := range l.Per {
 			if per == "key" || per == "plan" {
-				k.wrong(fmt.Sprintf("%s[%d].per", path, i), "per: "+per+" "+notYet, "count per: client")
+				k.wrong(fmt.Sprintf("%s[%d].per", path, i), per+" "+notYet, "count per: client")
 			}
 		}
 	}

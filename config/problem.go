@@ -81,12 +81,29 @@ func (c *Config) Warn(field, what, cure string) Problem {
 	return p
 }
 
+// Broken reports whether Parse found something wrong with field or with a part of it. What else could
+// be said of it may not be so.
+func (c *Config) Broken(field string) bool { return c.broken[field] }
+
+// settleBroken notes the fields of bad, and all that they are parts of.
+func (c *Config) settleBroken(bad map[string]bool) {
+	c.broken = map[string]bool{}
+	for field := range bad {
+		for ; field != "" && !c.broken[field]; field = parent(field) {
+			c.broken[field] = true
+		}
+	}
+}
+
+// parent returns the field that field is a part of, or "".
+func parent(field string) string { return field[:max(0, strings.LastIndexAny(field, ".["))] }
+
 func (c *Config) nearest(field string) (place, bool) {
 	for field != "" {
 		if at, ok := c.places[field]; ok {
 			return at, true
 		}
-		field = field[:max(0, strings.LastIndexAny(field, ".["))]
+		field = parent(field)
 	}
 	return place{}, false
 }

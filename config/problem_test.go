@@ -55,6 +55,30 @@ func TestProblemPlaces(t *testing.T) {
 	}
 }
 
+// A field is broken if it has an error, or one of its parts does; a warning breaks nothing.
+func TestBroken(t *testing.T) {
+	file := `upstream: "http://127.0.0.1:3000"
+rules:
+  - {name: a, path: /a, limits: [{rate: 5/1, per: ip}, {rate: 6/1m}]}
+  - {name: b, paht: /b, limits: [{rate: 5/1m, per: [key]}]}
+  - {name: c, path: /c, methods: [GET, get], limits: []}
+client: {trusted_proxies: private, ranges_file: testdata/token}
+`
+	c, _ := Parse("weir.yaml", []byte(file), []string{"WEIR_CLIENT_IPV4_PREFIX=33", "WEIR_ADMIN=9090", "WEIR_LISTNE=:80", "WEIR_ADMIN_TOKEN_FILE=testdata/nowhere"})
+	for field, want := range map[string]bool{
+		"rules": true, "rules[0]": true, "rules[0].path": false, "rules[0].limits": true, "rules[0].limits[0]": true,
+		"rules[0].limits[0].rate": true, "rules[0].limits[0].per": false, "rules[0].limits[1]": false,
+		"rules[1].path": false, "rules[1].paht": true, "rules[1].limits[0].per": true,
+		"rules[2]": true, "rules[2].methods": true, "rules[2].methods[0]": false, "rules[2].methods[1]": true, "rule": false,
+		"client": true, "client.path": false, "client.trusted_proxies": true, "client.ranges_file": true, "client.ipv4_prefix": true,
+		"admin": true, "admin_token": true, "upstream": false, "listen": false, "": false,
+	} {
+		if got := c.Broken(field); got != want {
+			t.Errorf("%s: %v, want %v", field, got, want)
+		}
+	}
+}
+
 func TestSortProblems(t *testing.T) {
 	problems := []Problem{{File: environment, What: "a"}, {Line: 2, Col: 1, What: "b"}, {Line: 1, Col: 9, What: "c"}, {Line: 2, Col: 1, What: "d"}, {Line: 1, Col: 2, What: "e"}}
 	SortProblems(problems)

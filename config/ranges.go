@@ -27,6 +27,7 @@ func (k *checker) readRanges() {
 	root, broken := scan(data)
 	if broken != nil {
 		broken.File = name
+		k.bad["client.ranges_file"] = true
 		k.problems = append(k.problems, *broken)
 		return
 	}
@@ -39,6 +40,9 @@ func (k *checker) readRanges() {
 			at := fmt.Sprintf("%s[%d]", preset, i)
 			inFile.wrongIf(wantNetwork(network), at, network)
 		}
+	}
+	if len(inFile.problems) > 0 {
+		k.bad["client.ranges_file"] = true
 	}
 	k.problems = append(k.problems, inFile.problems...)
 }

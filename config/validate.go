@@ -13,7 +13,7 @@ import (
 // A checker gathers what is wrong with values that could be read.
 type checker struct {
 	*Config
-	bad      map[string]bool // fields that have a problem already
+	bad      map[string]bool // fields that have an error already
 	problems []Problem
 
 	quotaTold bool // that quota counts do not outlive a restart
@@ -29,10 +29,7 @@ func (k *checker) wrong(field, what, cure string) {
 }
 
 // broken reports whether field could not be read, or is known to be wrong.
-func (k *checker) broken(field string) bool {
-	variable := Variable(field)
-	return k.bad[field] || k.bad[field+"_file"] || k.bad[variable] || k.bad[variable+"_FILE"]
-}
+func (k *checker) broken(field string) bool { return k.bad[field] || k.bad[field+"_file"] }
 
 // missing reports whether field, whose value is empty, is so by the file's will.
 func (k *checker) missing(field, value string) bool { return value == "" && !k.broken(field) }
@@ -70,7 +67,14 @@ func (k *checker) span(field string, d, least, most Duration) {
 func (c *Config) validate(known []Problem) []Problem {
 	k := &checker{Config: c, bad: map[string]bool{}}
 	for _, p := range known {
-		k.bad[p.Field] = true
+		if !p.Warning {
+			k.bad[p.Field] = true
+		}
+	}
+	for field, at := range c.places {
+		if at.variable != "" && k.bad[at.variable] {
+			k.bad[field] = true
+		}
 	}
 	k.fronts()
 	k.upstreams()
@@ -80,6 +84,7 @@ func (c *Config) validate(known []Problem) []Problem {
 	k.rules()
 	k.bounds()
 	k.planned()
+	c.settleBroken(k.bad)
 	return k.problems
 }
 
@@ -226,7 +231,7 @@ func (k *checker) tiers() {
 }
 
 func (k *checker) answers() {
-	k.want("cors.allow_origin", k.CORS.AllowOrigin, wantOrigin(k.CORS.AllowOrigin))
+	k.want("cors.allow_origin", k.CORS.AllowOrigin, wantOrigins(k.CORS.AllowOrigin))
 	k.want("problem_type_base", k.ProblemTypeBase, wantURL(k.ProblemTypeBase, "https", "http"))
 	if k.LegacyReset != "delta" && k.given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
 		k.doubt("legacy_reset", "no answer carries X-RateLimit-Reset", "add headers: legacy or headers: both")

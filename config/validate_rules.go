@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -101,7 +102,7 @@ func (k *checker) rate(path string, l *Limit) {
 	switch at := path + ".rate"; {
 	case l.Rate.Unit == "month" || l.Rate.Unit == "week":
 		days := map[string]string{"week": "7d", "month": "30d"}[l.Rate.Unit]
-		k.wrong(at, l.Rate.String(), fmt.Sprintf("want a duration, as in %d/%s, or quota: %[1]d/%s", l.Rate.N, days, l.Rate.Unit))
+		k.wrong(at, l.Rate.String(), fmt.Sprintf("want a duration, as in %d/%s, or quota: %[1]d/%[3]s", l.Rate.N, days, l.Rate.Unit))
 	case l.Algorithm == "sliding_log" && l.Rate.N > 10_000:
 		k.wrong(at, fmt.Sprintf("%s is too much for sliding_log", l.Rate), "want at most 10000, or algorithm: sliding_window")
 	}
@@ -174,9 +175,20 @@ func (k *checker) where(path string, r *Rule) {
 	k.want(path+".host", r.Host, wantHost(r.Host))
 	k.want(path+".path", r.Path, wantPath(r.Path))
 	k.methods(path+".methods", r.Methods)
-	if cmp.Or(r.Host, r.Path) == "" && len(r.Methods) == 0 && !k.broken(path+".path") && !k.broken(path+".host") && !k.broken(path+".methods") {
+	if cmp.Or(r.Host, r.Path) == "" && len(r.Methods) == 0 && !k.broken(path+".path") && !k.broken(path+".host") && !k.broken(path+".methods") && !k.unknownKey(path) {
 		k.doubt(path, "has no host, path or methods, so it takes every request and default none", "give it a path, or write it as default")
 	}
+}
+
+// unknownKey reports whether the rule at path has a key that could not be made sense of.
+func (k *checker) unknownKey(path string) bool {
+	known := names(fieldsOf(reflect.ValueOf(Rule{})))
+	for field := range k.bad {
+		if key, ok := strings.CutPrefix(field, path+"."); ok && !strings.ContainsAny(key, ".[") && !slices.Contains(known, key) {
+			return true
+		}
+	}
+	return false
 }
 
 func (k *checker) methods(path string, methods []string) {

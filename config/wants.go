@@ -69,14 +69,26 @@ func wantURL(text string, schemes ...string) string {
 	return ""
 }
 
-// wantOrigin judges what Access-Control-Allow-Origin may say.
+// wantOrigins judges whom answers allow to read them: *, an origin, or several separated by commas.
+func wantOrigins(text string) string {
+	for origin := range strings.SplitSeq(text, ",") {
+		if origin = strings.TrimSpace(origin); origin == "*" && text != "*" {
+			return "want * alone, for it stands for every origin"
+		} else if want := wantOrigin(origin); want != "" {
+			return want
+		}
+	}
+	return ""
+}
+
+// wantOrigin judges what Access-Control-Allow-Origin may say (RFC 6454 section 6.1).
 func wantOrigin(origin string) string {
-	u, err := url.Parse(origin)
 	if origin == "*" || origin == "null" {
 		return ""
 	}
+	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
-		return "want *, or an origin without a path, as in https://app.example.com"
+		return "want *, or origins without a path, as in https://app.example.com"
 	}
 	return ""
 }

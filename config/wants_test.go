@@ -17,7 +17,7 @@ func TestGoodValues(t *testing.T) {
 	}{
 		{"listen", wantListen, []string{":0", ":65535", "127.0.0.1:8080", "[::1]:80", "localhost:80", "unix:/run/weir.sock", "unix:@weir"}},
 		{"url", service, []string{"http://a", "https://a.example:65535/base/", "h2c://[::1]:3000", "http://127.0.0.1"}},
-		{"origin", wantOrigin, []string{"*", "null", "https://a.example", "http://127.0.0.1:3000"}},
+		{"origins", wantOrigins, []string{"*", "null", "https://a.example", "http://127.0.0.1:3000", "https://a.example, http://b.example", "https://a.example,null"}},
 		{"token", wantToken, []string{"X-Real-IP", "a", "0", "!#$%&'*+-.^_`|~"}},
 		{"method", wantMethod, []string{"GET", "M-SEARCH", "X"}},
 		{"name", wantName, []string{"search", "search/60/1m/client", "two words", strings.Repeat("a", 128)}},

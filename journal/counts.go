@@ -35,6 +35,7 @@ type counts struct {
 	checks            atomic.Uint64 // hits that the store answered
 	fallbacks         atomic.Uint64 // hits that it did not
 	upstreamFailures  atomic.Uint64
+	faults            faultCounts
 
 	reloads, reloadFailures atomic.Uint64
 	configHash              atomic.Uint64
@@ -55,8 +56,8 @@ type ruleCounts struct {
 	shadow    atomic.Uint64 // requests that a shadow limit would have refused
 }
 
-func newCounts(rules []string, hash string) *counts {
-	c := new(counts)
+func newCounts(rules, faults []string, hash string) *counts {
+	c := &counts{faults: newFaultCounts(faults)}
 	c.rules.Store(&ruleSet{none: &ruleCounts{label: noRule}, other: &ruleCounts{label: other}})
 	c.setRules(rules)
 	c.configHash.Store(hashNumber(hash))

@@ -52,8 +52,8 @@ func (j *Journal) Findings() []Finding {
 	return findings
 }
 
-// Run looks at the chain diagnosis every 10 seconds and logs what appeared and what is gone, until
-// ctx ends. It is run once.
+// Run looks at the chain diagnosis every 10 seconds and logs what appeared and what is gone, and warns
+// of evictions, until ctx ends. It is run once.
 func (j *Journal) Run(ctx context.Context) {
 	tick := time.NewTicker(diagnoseEvery)
 	defer tick.Stop()
@@ -64,6 +64,7 @@ func (j *Journal) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 			j.diagnose()
+			j.evictions.look(j.now(), j.log)
 		}
 	}
 }

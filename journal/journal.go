@@ -21,10 +21,11 @@ type Options struct {
 	Log *slog.Logger     // nil: nothing is logged
 
 	Addresses         Addresses // how the log writes client addresses
-	RefusalsPerSecond int       // most log lines about refusals; 0: none
+	RefusalsPerSecond int       // most log lines about refusals and refused connections; 0: none
 
 	Recent int      // how many decisions the ring keeps; 0: DefaultRecent
 	Rules  []string // names of the configured rules, the only ones that become labels
+	Faults []string // of connections that a front refuses, the only ones that become labels
 
 	Chain chain.Config // of the chain diagnosis
 
@@ -33,7 +34,7 @@ type Options struct {
 	ConfigHash string // hex digest of the configuration in force; see Reloaded
 }
 
-// Gauges are numbers that others know, read at each scrape. A nil function means that there is no
+// Gauges are numbers that others know, read at each scrape and by Run. A nil function means that there is no
 // such number. Each must be safe for concurrent use and cheap.
 type Gauges struct {
 	MemoryKeys       func() int    // counters held by the store in memory
@@ -52,6 +53,7 @@ type Journal struct {
 	diagnosis *diagnosis
 	masker    *masker
 	lines     *lineLimit
+	evictions evictionAlarm
 }
 
 // New returns a journal in which nothing stands yet.
@@ -65,11 +67,12 @@ func New(o Options) *Journal {
 	j := &Journal{
 		now:       o.Now,
 		log:       o.Log,
-		counts:    newCounts(o.Rules, o.ConfigHash),
+		counts:    newCounts(o.Rules, o.Faults, o.ConfigHash),
 		ring:      newRing(o.Recent),
 		diagnosis: newDiagnosis(o.Chain),
 		masker:    newMasker(o.Addresses),
 		lines:     newLineLimit(o.RefusalsPerSecond),
+		evictions: evictionAlarm{read: o.Gauges.MemoryEvictions},
 	}
 	j.metrics = newMetrics(j.counts, j.diagnosis, o)
 	return j

@@ -96,6 +96,7 @@ func decisionFamilies(c *counts) []family {
 	return []family{
 		counter("decisions_total", "Decisions by front, rule and action.", c.emitDecisions, "front", "rule", "action"),
 		counter("shadow_refusals_total", "Requests that a shadow limit would have refused.", c.emitShadow, "rule"),
+		counter("refused_connections_total", "Connections that were ended for a fault, without a decision.", c.faults.emit, "fault"),
 		counter("responses_total", "Answers by class of their HTTP status.", c.emitAnswers, "class"),
 		counter("store_checks_total", "Hits that a store answered.", func(e emit) { e(float64(c.checks.Load()), "memory") }, "backend"),
 		counter("store_fallback_total", "Hits that the store did not answer.", number(c.fallbacks.Load)),

@@ -20,7 +20,7 @@ func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, d *weir.Decisi
 	defer stop()
 	began := time.Now()
 	if !m.tarpit.Hold(ctx, d.Rule.Name, client, d.Rule.Tarpit) {
-		d.Reason = weir.TooManyHeld
+		d.Action, d.Reason = weir.Reject, weir.TooManyHeld
 		return
 	}
 	age(d, time.Since(began))

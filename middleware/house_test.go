@@ -17,6 +17,7 @@ import (
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/policy"
+	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
 
@@ -42,7 +43,7 @@ func build(t testing.TB, yaml string) *house {
 	store := memory.New(memory.Options{MaxKeys: 10_000})
 	t.Cleanup(store.Close)
 	j := journal.New(journal.Options{Recent: 2000, Rules: p.Names()})
-	s := &engine.Snapshot{Policy: p, Store: store, Respond: responder(cfg)}
+	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(RespondOptions(cfg))}
 	return &house{New(engine.New(s, j, time.Now), Options{}), j}
 }
 

@@ -27,10 +27,11 @@ type Options struct {
 
 // A Middleware decides requests before a handler sees them. It is safe for concurrent use.
 type Middleware struct {
-	engine *engine.Engine
-	front  string
-	peer   func(*http.Request) (netip.Addr, bool)
-	tarpit tarpit.Tarpit
+	engine  *engine.Engine
+	front   string
+	peer    func(*http.Request) (netip.Addr, bool)
+	tarpit  tarpit.Tarpit
+	metrics http.Handler // nil but for Open's
 }
 
 // New returns a middleware that asks e.

@@ -3,24 +3,26 @@ package middleware
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/chain"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
 
-// Open returns a middleware that follows the configuration file at path and counts in memory. What the
-// file says of listeners and upstreams is passed over. Refusals are logged to [slog.Default]. The
-// returned function ends what the middleware runs in the background; it is called when no request is
-// on its way any longer.
+// Open returns a middleware as the configuration file at path says, which is read once, and counts in
+// memory. What the file says of listeners, of upstreams and of the admin address is passed over; see
+// [Middleware.Metrics]. Refusals and the chain diagnosis are logged to [slog.Default]. The returned
+// function ends what the middleware runs in the background; it is called when no request is on its way
+// any longer.
 func Open(path string) (*Middleware, func(), error) {
 	cfg, problems, err := config.Load(path, os.Environ())
 	if err != nil {
@@ -33,29 +35,57 @@ func Open(path string) (*Middleware, func(), error) {
 	if config.HasErrors(problems) {
 		return nil, nil, unusable(problems)
 	}
-	if cfg.Store.Redis.URL != "" {
-		return nil, nil, fmt.Errorf("%s: store.redis: the middleware counts in memory only", path)
-	}
 	store := memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})
-	j := journal.New(journal.Options{
-		Log:               slog.Default(),
-		Addresses:         journal.Addresses(cfg.Log.Addresses),
-		RefusalsPerSecond: cfg.Log.RefusalsPerSecond,
-		Rules:             p.Names(),
-	})
-	s := &engine.Snapshot{Policy: p, Store: store, Respond: responder(cfg)}
+	var m *Middleware
+	o := JournalOptions(cfg, p)
+	o.Log = slog.Default()
+	o.Gauges = journal.Gauges{
+		MemoryKeys:      store.Keys,
+		MemoryEvictions: store.Evictions,
+		TarpitHeld:      func() int { return m.Held() },
+	}
+	j := journal.New(o)
+	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(RespondOptions(cfg))}
+	m = New(engine.New(s, j, time.Now), Options{})
+	m.metrics = j.Handler()
 	stop := background(j.Run)
-	return New(engine.New(s, j, time.Now), Options{}), func() { stop(); store.Close() }, nil
+	return m, func() { stop(); store.Close() }, nil
 }
 
-func responder(cfg *config.Config) *respond.Responder {
-	return respond.New(respond.Options{
-		Headers:         cfg.Headers,
-		LegacyReset:     cfg.LegacyReset,
-		ProblemTypeBase: cfg.ProblemTypeBase,
-		HTML:            cfg.HTML,
-		AllowOrigin:     cfg.CORS.AllowOrigin,
-	})
+// Metrics serves the metrics of a middleware that [Open] returned, in the Prometheus text format. For
+// any other, whose journal somebody else has, it answers 404.
+func (m *Middleware) Metrics() http.Handler {
+	if m.metrics == nil {
+		return http.NotFoundHandler()
+	}
+	return m.metrics
+}
+
+// RespondOptions returns how c says that answers are written.
+func RespondOptions(c *config.Config) respond.Options {
+	return respond.Options{
+		Headers:         c.Headers,
+		LegacyReset:     c.LegacyReset,
+		ProblemTypeBase: c.ProblemTypeBase,
+		HTML:            c.HTML,
+		AllowOrigin:     c.CORS.AllowOrigin,
+	}
+}
+
+// JournalOptions returns what c, and p that was compiled from it, say of a journal.
+func JournalOptions(c *config.Config, p *policy.Policy) journal.Options {
+	return journal.Options{
+		Addresses:         journal.Addresses(c.Log.Addresses),
+		RefusalsPerSecond: c.Log.RefusalsPerSecond,
+		Rules:             p.Names(),
+		Chain:             ChainConfig(p),
+	}
+}
+
+// ChainConfig tells the chain diagnosis how p finds clients.
+func ChainConfig(p *policy.Policy) chain.Config {
+	r := p.Resolver()
+	return chain.Config{Strategy: r.Strategy(), FromRight: r.FromRight(), KnownProxy: r.KnownProxy, Nearest: r.Nearest}
 }
 
 // background runs f until the returned function is called, which waits for its end.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -103,7 +105,7 @@ legacy_reset: epoch
 problem_type_base: "https://api.example/problems/"
 html: true
 cors: {allow_origin: "https://app.example"}
-default: {limits: [{rate: 0/1h, per: client}]}
+default: {limits: [{rate: 1/1h, per: client}]}
 `
 	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
@@ -121,6 +123,7 @@ default: {limits: [{rate: 0/1h, per: client}]}
 		m.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
 		return w.Result()
 	}
+	ask("*/*")
 	answer, page := ask("*/*"), ask("text/html")
 	body, _ := io.ReadAll(answer.Body)
 	got := []any{
@@ -130,5 +133,47 @@ default: {limits: [{rate: 0/1h, per: client}]}
 	want := []any{"", len("1700000000"), "https://app.example", true, "text/html; charset=utf-8"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("RateLimit, digits of the reset, origin, type, page (-want +got):\n%s", diff)
+	}
+}
+
+// What is opened counts, and finds out that its picture of the proxies is wrong, as the program does.
+func TestOpenCountsAndDiagnoses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(path, []byte("client: {from_right: 2, peers: [private]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m, done, err := middleware.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		handler := m.Wrap(http.NotFoundHandler())
+		for i := range 250 { // through one proxy, not two
+			r := httptest.NewRequest("GET", "/", nil)
+			r.RemoteAddr = "10.0.0.1:80"
+			r.Header.Set("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i%200))
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		time.Sleep(time.Minute)
+		w := httptest.NewRecorder()
+		m.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		for _, want := range []string{
+			`weir_decisions_total{action="pass",front="middleware",rule="default"} 250`, `weir_client_diagnosis{code="depth.high"} 1`,
+			"weir_memory_keys 1", "weir_memory_evictions_total 0", "weir_tarpit_held 0",
+		} {
+			if !strings.Contains(w.Body.String(), want+"\n") {
+				t.Errorf("the metrics lack %s", want)
+			}
+		}
+	})
+}
+
+// The journal of a middleware that was built by hand is somebody else's.
+func TestMetricsOfAMiddlewareThatWasNotOpened(t *testing.T) {
+	w := httptest.NewRecorder()
+	middleware.New(nil, middleware.Options{}).Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != http.StatusNotFound {
+		t.Errorf("got %d, want 404", w.Code)
 	}
 }

@@ -3,7 +3,6 @@ package middleware
 import (
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
@@ -16,10 +15,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, s *engine.Sn
 		return
 	}
 	var o weir.Outcome
-	defer func() {
-		o.Duration = time.Since(d.At)
-		m.engine.Record(s, d, o)
-	}()
+	defer func() { m.engine.Record(s, d, o) }()
 	if d.Action == weir.Tarpit {
 		m.hold(w, r, d)
 	}
@@ -30,7 +26,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, s *engine.Sn
 // drop ends the connection (HTTP/1) or the stream (HTTP/2) without an answer. The decision is recorded
 // first: the asker cannot tell, and what follows may not return.
 func (m *Middleware) drop(w http.ResponseWriter, s *engine.Snapshot, d *weir.Decision) {
-	m.engine.Record(s, d, weir.Outcome{Duration: time.Since(d.At)})
+	m.engine.Record(s, d, weir.Outcome{})
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler) // HTTP/2, where this resets the stream alone

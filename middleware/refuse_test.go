@@ -56,13 +56,13 @@ func TestTarpitIsFull(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		var reasons []string
+		var got []string
 		for _, e := range h.journal.Recent(4) {
-			reasons = append(reasons, e.Reason)
+			got = append(got, e.Action+": "+e.Reason)
 		}
-		full, over := string(weir.TooManyHeld), string(weir.OverLimit)
-		if diff := cmp.Diff([]string{over, over, full, full}, reasons); diff != "" {
-			t.Errorf("reasons, newest first (-want +got):\n%s", diff)
+		full, over := "reject: "+string(weir.TooManyHeld), "tarpit: "+string(weir.OverLimit)
+		if diff := cmp.Diff([]string{over, over, full, full}, got); diff != "" {
+			t.Errorf("actions and reasons, newest first (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -108,6 +108,30 @@ func TestTarpitNoticesWhoLeavesInTheMiddleOfABody(t *testing.T) {
 	conn.Close()
 	eventually(t, "freed", func() bool { return h.Held() == 0 })
 	h.records(t, 1)
+}
+
+// An HTTP/1.0 request and a WebSocket's are held as any other, let go of when they leave, and answered
+// when their time has come.
+func TestTarpitHoldsOldAndUpgradingRequests(t *testing.T) {
+	for name, request := range map[string]string{
+		"HTTP/1.0":  "GET /pit HTTP/1.0\r\n\r\n",
+		"WebSocket": "GET /pit HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+	} {
+		for _, delay := range []string{"5m", "50ms"} {
+			h := build(t, `rules: [{name: pit, path: /pit, action: tarpit, tarpit: {delay: `+delay+`, max_held: 9, max_held_per_client: 9}, limits: [{rate: 0/1h, per: client}]}]`)
+			_, server := serve(t, http1, h.Wrap(http.HandlerFunc(ok)))
+			conn := dial(t, server)
+			io.WriteString(conn, request)
+			if delay == "5m" {
+				eventually(t, "held", func() bool { return h.Held() == 1 })
+				conn.Close()
+			} else if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || answer.StatusCode != 429 {
+				t.Errorf("%s: %v, %v, want 429", name, answer, err)
+			}
+			eventually(t, "freed", func() bool { return h.Held() == 0 })
+			h.records(t, 1)
+		}
+	}
 }
 
 // One that is still sending when its time has come is answered, and its connection ends.

@@ -110,31 +110,9 @@ func tagOf(d *weir.Decision) string {
 func posers(h http.Header, tag string) []string {
 	var names []string
 	for name := range h {
-		if len(name) >= len(ownPrefix) && sameField(name[:len(ownPrefix)], ownPrefix) || tag != "" && sameField(name, tag) {
+		if len(name) >= len(ownPrefix) && weir.SameField(name[:len(ownPrefix)], ownPrefix) || tag != "" && weir.SameField(name, tag) {
 			names = append(names, name)
 		}
 	}
 	return names
-}
-
-func sameField(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if fold(a[i]) != fold(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func fold(c byte) byte {
-	switch {
-	case c == '_' || c == '.':
-		return '-'
-	case 'A' <= c && c <= 'Z':
-		return c + 'a' - 'A'
-	}
-	return c
 }

@@ -17,7 +17,7 @@ type exchange struct {
 	request  *http.Request
 	body     boundedBody
 	tooLarge atomic.Bool // the body went past its bound
-	w        response1
+	w        hijackable
 }
 
 // pass hands x to next, if its body may be as long as it says.
@@ -31,7 +31,7 @@ func (x *exchange) pass(next func(http.ResponseWriter, *http.Request, *Call)) {
 		x.boundBody()
 		r = mark(r, x.call.Decision)
 	}
-	next(x.w.asItStandsBefore(), r, &x.call)
+	next(x.w.asFor(), r, &x.call)
 }
 
 // response is the writer that next gets. It sets the rate limit fields the moment the header is sent,
@@ -43,11 +43,11 @@ type response struct {
 	replaced bool // the answer is a 413 in place of next's
 }
 
-// response1 is a response over HTTP/1, which can be taken over and knows sendfile.
-type response1 struct{ response }
+// A hijackable is a response over HTTP/1, which can be taken over and knows sendfile.
+type hijackable struct{ response }
 
-// asItStandsBefore returns w with the optional interfaces of the writer behind it.
-func (w *response1) asItStandsBefore() http.ResponseWriter {
+// asFor returns w as next may use it: hijackable if the writer behind it is.
+func (w *hijackable) asFor() http.ResponseWriter {
 	if _, ok := w.to.(http.Hijacker); ok {
 		return w
 	}
@@ -140,7 +140,7 @@ func (w *response) FlushError() error {
 }
 
 // ReadFrom keeps sendfile working.
-func (w *response1) ReadFrom(from io.Reader) (int64, error) {
+func (w *hijackable) ReadFrom(from io.Reader) (int64, error) {
 	w.start()
 	if w.replaced {
 		return io.Copy(io.Discard, from)
@@ -153,7 +153,7 @@ func (w *response1) ReadFrom(from io.Reader) (int64, error) {
 
 // Hijack hands over the connection. The call goes on until next returns: a WebSocket is in flight for
 // as long as its handler runs.
-func (w *response1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	sent := w.status
 	if sent == 0 {
 		w.commit(http.StatusSwitchingProtocols)

@@ -14,8 +14,9 @@ import (
 )
 
 // Compile returns the policy that cfg describes, or every problem that keeps it from being one.
-// Problems that are warnings come with a policy. cfg is as [config.Parse] returned it without errors;
-// what is wrong with single values is not looked for again.
+// Problems that are warnings come with a policy. cfg is as [config.Parse] returned it. Of one that has
+// errors no policy may be used, but what else is wrong with it is told; of what is broken already
+// nothing is said again.
 func Compile(cfg *config.Config) (*Policy, []config.Problem) {
 	c := &compiler{
 		cfg:    cfg,
@@ -48,7 +49,15 @@ type compiler struct {
 	limits   map[string]string // where a limit of that name stands
 }
 
+// fail notes an error, unless field or a part of it has one already.
 func (c *compiler) fail(field, what, cure string) {
+	if !c.cfg.Broken(field) {
+		c.tell(field, what, cure)
+	}
+}
+
+// tell notes an error that stands whatever else is wrong with parts of field.
+func (c *compiler) tell(field, what, cure string) {
 	c.problems = append(c.problems, c.cfg.Problem(field, what, cure))
 }
 
@@ -59,20 +68,30 @@ func (c *compiler) warn(field, what, cure string) {
 // client compiles who is asking.
 func (c *compiler) client() {
 	from := &c.cfg.Client
-	resolver, problems := clientip.New(identity(from, c.cfg.Ranges()))
-	for _, p := range problems {
-		if p.Warning {
-			c.warn("client."+p.Field, p.What, p.Cure)
-		} else {
-			c.fail("client."+p.Field, p.What, p.Cure)
-		}
-	}
-	c.policy.resolver = resolver
+	c.resolver(from)
 	c.policy.unresolved = unresolved(choose(from.Unresolved, "limit", "reject", "allow"))
 	for bits, times := range from.IPv6Tiers {
 		c.tiers = append(c.tiers, tierSpec{bits, int64(times)})
 	}
 	slices.SortFunc(c.tiers, func(a, b tierSpec) int { return b.bits - a.bits })
+}
+
+// resolver compiles how the client is found. With part of it broken, warnings would rest on what is not
+// there, as would a header's want of peers that could not be read, and presets' of a file of ranges.
+func (c *compiler) resolver(from *config.Client) {
+	resolver, problems := clientip.New(identity(from, c.cfg.Ranges()))
+	c.policy.resolver = resolver
+	if c.cfg.Broken("client.ranges_file") {
+		return
+	}
+	for _, p := range problems {
+		switch {
+		case !p.Warning && (p.Field != "header" || !c.cfg.Broken("client.peers")):
+			c.fail("client."+p.Field, p.What, p.Cure)
+		case p.Warning && !c.cfg.Broken("client"):
+			c.warn("client."+p.Field, p.What, p.Cure)
+		}
+	}
 }
 
 // identity is the client's part of the file in the resolver's words; ranges replace the presets'.
@@ -96,27 +115,14 @@ func choose(word string, words ...string) int { return max(0, slices.Index(words
 func (c *compiler) exemptAddresses() {
 	var networks []netip.Prefix
 	for i, text := range c.cfg.ExemptAddresses {
-		n, err := parseNetwork(text)
-		if err != nil {
+		n, ok := clientip.ParseNetwork(text)
+		if !ok {
 			c.fail(fmt.Sprintf("exempt_addresses[%d]", i), text+" is no network", "write an address or a network such as 192.0.2.0/24")
 			continue
 		}
-		networks = append(networks, n)
+		networks = append(networks, n.Masked())
 	}
 	c.policy.exemptAddresses = newRanges(networks)
-}
-
-// parseNetwork reads an address or a network in CIDR form.
-func parseNetwork(text string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
-		a = weir.Canonical(a)
-		return a.Prefix(a.BitLen())
-	}
-	n, err := netip.ParsePrefix(text)
-	if err != nil || !n.Addr().Is4In6() {
-		return n.Masked(), err
-	}
-	return n.Addr().Unmap().Prefix(n.Bits() - 96)
 }
 
 // rules compiles the limits for every request, the rules and the default.
@@ -131,7 +137,7 @@ func (c *compiler) rules() {
 			continue
 		}
 		if id := c.policy.index.add(&r.pattern, i); id != none {
-			c.fail(fmt.Sprintf("rules[%d]", i), fmt.Sprintf("%s and %s (rules[%d]) take the same requests", r.Name, c.policy.rules[id].Name, id),
+			c.tell(fmt.Sprintf("rules[%d]", i), fmt.Sprintf("%s and %s (rules[%d]) take the same requests", r.Name, c.policy.rules[id].Name, id),
 				"make the host, path or methods of one more specific, or join the two")
 		}
 	}
@@ -168,6 +174,9 @@ const defaultName = "default"
 // pattern compiles what a rule or a route takes, and reports whether it is one.
 func (c *compiler) pattern(field, host, path string, methods []string) (pattern, bool) {
 	var p pattern
+	if c.unsure(field, host+path+strings.Join(methods, "")) {
+		return p, false
+	}
 	p.parseHost(host)
 	p.methods = slices.Clone(methods)
 	m := p.parsePath(c.policy.paths, path)
@@ -175,6 +184,12 @@ func (c *compiler) pattern(field, host, path string, methods []string) (pattern,
 		c.fail(field+".path", m.what, m.cure)
 	}
 	return p, !m.found()
+}
+
+// unsure reports whether it cannot be told what the rule or route at field takes: where what it says of
+// that is broken, or where it says nothing and is broken elsewhere, as by a key that was not understood.
+func (c *compiler) unsure(field, said string) bool {
+	return c.cfg.Broken(field+".host") || c.cfg.Broken(field+".path") || c.cfg.Broken(field+".methods") || said == "" && c.cfg.Broken(field)
 }
 
 // effects compiles what a rule does, all but its limits.
@@ -199,7 +214,11 @@ func mode(word string) weir.Mode { return weir.Mode(choose(word, "enforce", "sha
 
 // charge compiles what a rule charges: the limits for every request, then its own.
 func (c *compiler) charge(r *Rule, field string, limits []config.Limit) {
-	own := c.limitsOf(owner{field + ".limits", r.Name, r.Mode}, limits)
+	o := owner{field + ".limits", r.Name, r.Mode}
+	if c.cfg.Broken(field + ".name") {
+		o.name = ""
+	}
+	own := c.limitsOf(o, limits)
 	for i := range own {
 		own[i].own = true
 		r.keepsOut = r.keepsOut || own[i].limit.Mode == weir.Enforce
@@ -220,7 +239,7 @@ func (c *compiler) routes() {
 			continue
 		}
 		if id := c.policy.routeIndex.add(&p, i); id != none {
-			c.fail(field, fmt.Sprintf("it takes the same requests as routes[%d]", id), "make the host or path of one more specific")
+			c.tell(field, fmt.Sprintf("it takes the same requests as routes[%d]", id), "make the host or path of one more specific")
 		}
 	}
 }

@@ -15,14 +15,19 @@ import (
 	"github.com/weirgate/weir/config"
 )
 
-// problemsOf returns what Compile says of a configuration, in short: ! before errors, then the field
-// and what is wrong.
+// problemsOf returns what Compile says of a configuration, in short.
 func problemsOf(t *testing.T, yaml string) []string {
 	t.Helper()
 	p, problems := Compile(parse(t, yaml))
 	if (p == nil) != config.HasErrors(problems) {
 		t.Errorf("a policy: %v, with %v", p != nil, problems)
 	}
+	return brief(t, problems)
+}
+
+// brief returns problems in short: ! before errors, then the field and what is wrong.
+func brief(t *testing.T, problems []config.Problem) []string {
+	t.Helper()
 	var all []string
 	for _, problem := range problems {
 		text := problem.Field + ": " + problem.What
@@ -68,11 +73,114 @@ routes:
 	}
 }
 
+// What Parse could not make sense of is passed over, and the rest is judged all the same: nothing is
+// said twice, nothing that may not be so, and nothing is kept for the second try.
+func TestCompileOfABrokenConfiguration(t *testing.T) {
+	for name, c := range map[string]struct {
+		yaml string
+		want []string
+	}{
+		"a broken limit does not hide a tie": {`
+rules:
+  - {name: a, path: /a, limits: [{rate: 5/1}]}
+  - {name: b, path: /a/, limits: [{rate: 5/1m}]}
+`, []string{"! rules[1]: b and a (rules[0]) take the same requests"}},
+		"nor the other limits": {`
+limits: [{rate: 5/1, per: ip}, {rate: 5/1, per: ip}, {rate: 6/1m, per: [global, ip]}, {per: ip}, 5, {rate: 5/month}, {quota: 5/1h}, {in_flight: x}]
+`, []string{"! limits[2].per: global is one count for all and joins no list"}},
+		"a broken limit keeps its name": {`
+limits: [{name: a, rate: 5/1}, {name: b, rate: 5/1}]
+rules:
+  - {name: a, path: /a, limits: [{rate: 5/1m}]}
+  - {name: default, path: /b, limits: [{rate: 5/1}]}
+  - {name: c, path: /c, limits: [{name: b, rate: 5/1m}]}
+`, []string{
+			"! rules[0].limits[0].name: a is what the limit at limits[0].name is called, too",
+			"! rules[1].name: default is the name of the rule for everything else",
+			"! default.limits[0].name: default is what the limit at rules[1].limits[0].name is called, too",
+		}},
+		"a name given twice is told once": {`
+rules:
+  - {name: a, path: /a, limits: [{rate: 5/1m}]}
+  - {name: a, path: /b, limits: [{rate: 5/1m}]}
+  - {path: /c, limits: [{rate: 5/1m}]}
+  - {path: /d, limits: [{rate: 5/1m}, {rate: 5/1m}]}
+`, nil},
+		"an unknown key may be the path": {`
+rules:
+  - {name: a, pth: /a, limits: [{rate: 5/1m}]}
+  - {name: b, pth: /b, limits: [{rate: 5/1m}]}
+  - 7
+routes: [{pth: /a, upstream: "http://127.0.0.1:1"}, {upstream: "http://127.0.0.1:2"}]
+`, nil},
+		"a broken pattern is none": {`
+rules:
+  - {name: a, path: /a?b, limits: [{rate: 5/1m}]}
+  - {name: b, host: "http://a", limits: [{rate: 5/1m}]}
+  - {name: c, methods: get, limits: [{rate: 5/1m}]}
+  - {name: d, methods: [get], limits: [{rate: 5/1m}]}
+  - {name: e, path: 7, limits: [{rate: 5/1m}]}
+`, nil},
+		"a proxy that is not known": {`
+client: {path: [ngnix], ipv4_prefix: 33, ipv6_prefix: 129}
+headers: drafts
+`, []string{"! client.path[0]: no preset is called ngnix"}},
+		"proxies that could not be read": {"client: {path: 7, forwarded: true, peers: [private]}", nil},
+		"a hop without a name":           {"client: {path: [{cidrs: [10.0.0.0/8]}, {name: ours, cidrs: 7}]}", nil},
+		"peers that could not be read":   {"client: {header: X-Real-IP, peers: private}", nil},
+		"a header that is none":          {"client: {header: 'X Real', peers: [private]}", nil},
+		"no networks":                    {"exempt_addresses: [office, 10.0.0.0/99, 10.0.0.1/8]\nproxy_protocol: {from: [office]}", nil},
+		"tiers that are none":            {"client: {ipv6_tiers: {200: 2x, 48: x, y: 3x}}", nil},
+		"ranges that are not there":      {"client: {path: [akamai], ranges_file: testdata/nowhere}", nil},
+		"no YAML":                        {"rules: [", nil},
+	} {
+		cfg, problems := config.Parse("weir.yaml", []byte(c.yaml), nil)
+		if !config.HasErrors(problems) {
+			t.Errorf("%s: sound", name)
+		}
+		_, problems = Compile(cfg)
+		if diff := cmp.Diff(c.want, brief(t, problems)); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+// FuzzCompile: whatever Parse returns is compiled or refused, and no field has a second error.
+func FuzzCompile(f *testing.F) {
+	for _, pattern := range []string{"bad", "good"} {
+		names, err := filepath.Glob("../config/testdata/" + pattern + "/*.yaml")
+		if err != nil || len(names) == 0 {
+			f.Fatalf("no files: %v", err)
+		}
+		for _, name := range names {
+			if text, err := os.ReadFile(name); err == nil {
+				f.Add(string(text))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		cfg, known := config.Parse("weir.yaml", []byte(text), nil)
+		p, problems := Compile(cfg)
+		if (p == nil) != config.HasErrors(problems) {
+			t.Errorf("a policy: %v, with %v", p != nil, problems)
+		}
+		wrong := map[string]bool{}
+		for _, problem := range known {
+			wrong[problem.Field] = wrong[problem.Field] || !problem.Warning
+		}
+		for _, problem := range problems {
+			if !problem.Warning && wrong[problem.Field] && !strings.HasSuffix(problem.What, "take the same requests") {
+				t.Errorf("known: %v\nagain: %v", known, problem)
+			}
+		}
+	})
+}
+
 func TestTies(t *testing.T) {
 	const one = "  - {name: one, host: a.test, path: /a, methods: [GET, POST], limits: []}\n"
 	for rule, tie := range map[string]bool{
 		"{name: two, host: A.test, path: /a/, methods: [POST], limits: []}":       true,
-		"{name: two, host: a.test., path: /%61, methods: [GET], limits: []}":      true,
+		"{name: two, host: a.test, path: /%61, methods: [GET], limits: []}":       true,
 		"{name: two, host: a.test, path: /a, methods: [PUT], limits: []}":         false,
 		"{name: two, host: a.test, path: /a, limits: []}":                         false,
 		"{name: two, host: a.test, path: =/a, methods: [GET], limits: []}":        false,

@@ -16,7 +16,7 @@ import (
 // An owner is the list that a limit stands in.
 type owner struct {
 	field string
-	name  string
+	name  string // of the rule; empty if that is broken
 	mode  weir.Mode
 }
 
@@ -29,23 +29,22 @@ type tierSpec struct {
 // maxLog is the most that a sliding log keeps.
 const maxLog = 10_000
 
-// limitsOf compiles a list of limits. Those that are off are checked and left out.
+// limitsOf compiles a list of limits. Those that are off are checked and left out; of those that are
+// broken already only the names are taken.
 func (c *compiler) limitsOf(o owner, from []config.Limit) []counter {
 	var counters []counter
 	for i := range from {
 		field := fmt.Sprintf("%s[%d]", o.field, i)
+		if c.cfg.Broken(field) {
+			c.claim(field+".name", o.limitName(from, i, nil))
+			continue
+		}
 		before := len(c.problems)
 		k := c.counter(field, &from[i])
 		k.limit.Mode = max(k.limit.Mode, o.mode)
-		k.limit.Name = from[i].Name
-		if k.limit.Name == "" {
-			k.limit.Name = o.name
-			if len(from) > 1 {
-				k.limit.Name += "/" + k.limit.Rate + "/" + perName(k.per)
-			}
-		}
+		k.limit.Name = o.limitName(from, i, &k)
 		c.claim(field+".name", k.limit.Name)
-		if config.HasErrors(c.problems[before:]) || k.limit.Mode == weir.Off {
+		if config.HasErrors(c.problems[before:]) || k.limit.Mode == weir.Off || k.limit.Name == "" {
 			continue
 		}
 		k.label = label(k.limit)
@@ -55,8 +54,24 @@ func (c *compiler) limitsOf(o owner, from []config.Limit) []counter {
 	return counters
 }
 
-// claim notes that name is taken, and complains if it was before.
+// limitName returns the name of from[i], compiled to k, or nothing if that depends on what is broken.
+func (o *owner) limitName(from []config.Limit, i int, k *counter) string {
+	switch name := from[i].Name; {
+	case name != "" || o.name == "":
+		return name
+	case len(from) == 1:
+		return o.name
+	case k == nil:
+		return ""
+	}
+	return o.name + "/" + k.limit.Rate + "/" + perName(k.per)
+}
+
+// claim notes that name, unless it is not known, is taken, and complains if it was before.
 func (c *compiler) claim(field, name string) {
+	if name == "" {
+		return
+	}
 	if where, ok := c.limits[name]; ok {
 		c.fail(field, fmt.Sprintf("%s is what the limit at %s is called, too", name, where), "give each a name of its own, since counters go by it")
 		return

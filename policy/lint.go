@@ -165,7 +165,7 @@ func (m *methods) takeAll(names []string) bool {
 // lintPer warns of a limit that an asker can walk around by what he sends.
 func (c *compiler) lintPer(field string, per []part) {
 	for _, p := range per {
-		if p.kind == perHeader && strings.Contains(identityHeaders, " "+p.name+" ") {
+		if p.kind == perHeader && c.isIdentity(p.name) {
 			c.warn(field, p.name+" is what a proxy or anyone else wrote, not who is asking", "say under client how to read it, and count per ip")
 		}
 		if p.kind == perPlan && len(c.cfg.Plans) == 0 && c.cfg.JWT.PlanClaim == "" {
@@ -177,6 +177,12 @@ func (c *compiler) lintPer(field string, per []part) {
 	}
 }
 
+// isIdentity reports whether the header called name says who a client is. Nobody knows while that is not
+// settled.
+func (c *compiler) isIdentity(name string) bool {
+	return c.policy.resolver != nil && c.policy.resolver.IsIdentity(name)
+}
+
 // chosen reports whether an asker can send for p what he likes.
 func (p part) chosen() bool {
 	switch p.kind {
@@ -185,8 +191,3 @@ func (p part) chosen() bool {
 	}
 	return false
 }
-
-// identityHeaders are the headers that proxies write addresses into.
-const identityHeaders = " X-Forwarded-For Forwarded X-Real-Ip X-Client-Ip Client-Ip X-Cluster-Client-Ip True-Client-Ip " +
-	"Cf-Connecting-Ip Cf-Connecting-Ipv6 Fastly-Client-Ip Fly-Client-Ip X-Azure-Clientip X-Azure-Socketip X-Appengine-User-Ip " +
-	"Cloudfront-Viewer-Address X-Envoy-External-Address X-Original-Forwarded-For X-Remote-Addr "

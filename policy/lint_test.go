@@ -97,6 +97,18 @@ default:
 		"a header that proxies write": {`
 limits: [{rate: 5/1m, per: [client, "header:x-forwarded-for"]}]
 `, []string{"limits[0].per: X-Forwarded-For is what a proxy or anyone else wrote, not who is asking"}},
+		"headers that some frameworks read, and one's own": {`
+client: {path: [{name: edge, cidrs: [192.0.2.0/28], header: X-Edge-Client}]}
+default:
+  limits:
+    - {name: a, rate: 5/1m, per: [client, "header:X-Originating-IP"]}
+    - {name: b, rate: 5/1m, per: [client, "header:x_real_ip"]}
+    - {name: c, rate: 5/1m, per: [client, "header:X-Edge-Client"]}
+`, []string{
+			"default.limits[0].per: X-Originating-Ip is what a proxy or anyone else wrote, not who is asking",
+			"default.limits[1].per: X_real_ip is what a proxy or anyone else wrote, not who is asking",
+			"default.limits[2].per: X-Edge-Client is what a proxy or anyone else wrote, not who is asking",
+		}},
 	} {
 		if diff := cmp.Diff(c.want, problemsOf(t, c.yaml)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)

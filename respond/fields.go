@@ -42,12 +42,16 @@ func (r *Responder) addLimits(f *fields, d *weir.Decision) {
 	}
 }
 
-// addLegacy adds X-RateLimit-Limit, -Remaining and -Reset for the one limit that they can tell of.
+// addLegacy adds X-RateLimit-Limit, -Remaining and -Reset for the one limit that they can tell of. There
+// is no reset where no waiting helps.
 func (r *Responder) addLegacy(f *fields, s *weir.Status, at time.Time) {
 	f.text = strconv.AppendInt(f.text, s.Limit.Capacity(), 10)
 	f.end(fieldLimit)
 	f.text = strconv.AppendInt(f.text, s.Remaining, 10)
 	f.end(fieldRemaining)
+	if neverHelps(s) {
+		return
+	}
 	reset := seconds(untilReset(s))
 	if r.epoch {
 		reset = epochAfter(at, untilReset(s))
@@ -119,18 +123,21 @@ func appendStates(b []byte, list []*weir.Status) []byte {
 		}
 		b = appendName(b, s.Limit.Name)
 		b = appendParameter(b, ";r=", max(s.Remaining, 0))
-		if s.Limit.Algorithm == weir.Concurrency && s.Allowed {
-			continue // nobody knows when one of those in flight ends
+		if s.Limit.Algorithm == weir.Concurrency && s.Allowed || neverHelps(s) {
+			continue // nobody knows when one of those in flight ends, or there is nothing to wait for
 		}
 		b = appendParameter(b, ";t=", seconds(untilReset(s)))
 	}
 	return b
 }
 
+// neverHelps reports whether s refused what no waiting lets in.
+func neverHelps(s *weir.Status) bool { return !s.Allowed && s.RetryAfter == weir.Never }
+
 // untilReset is the moment that t speaks of: for a refusal the same one as Retry-After (section 5 of
 // the draft), else the one at which everything may be used again.
 func untilReset(s *weir.Status) time.Duration {
-	if s.Allowed || s.RetryAfter == weir.Never {
+	if s.Allowed {
 		return s.ResetAfter
 	}
 	return max(s.RetryAfter, time.Second)

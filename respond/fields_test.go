@@ -38,13 +38,13 @@ func TestHeaders(t *testing.T) {
 		{"a refusal's reset is when to retry", []weir.Status{{Limit: minute, RetryAfter: 400 * time.Millisecond, ResetAfter: 50 * time.Second}},
 			`"minute";q=60;w=60`, `"minute";r=0;t=1`},
 		{"no waiting helps", []weir.Status{{Limit: minute, Remaining: 60, RetryAfter: weir.Never, ResetAfter: 9 * time.Second}},
-			`"minute";q=60;w=60`, `"minute";r=60;t=9`},
+			`"minute";q=60;w=60`, `"minute";r=60`},
 		{"the least left is first", []weir.Status{{Limit: hour, Allowed: true, Remaining: 4000, ResetAfter: time.Hour}, {Limit: minute, Allowed: true, Remaining: 3, ResetAfter: time.Minute}},
 			`"minute";q=60;w=60, "hour";q=5000;w=3600`, `"minute";r=3;t=60, "hour";r=4000;t=3600`},
 		{"the longest wait is first", []weir.Status{{Limit: minute, RetryAfter: time.Second}, {Limit: hour, RetryAfter: 2 * time.Second}},
 			`"hour";q=5000;w=3600, "minute";q=60;w=60`, `"hour";r=0;t=2, "minute";r=0;t=1`},
 		{"what no waiting helps is first of all", []weir.Status{{Limit: minute, RetryAfter: time.Hour}, {Limit: hour, RetryAfter: weir.Never}},
-			`"hour";q=5000;w=3600, "minute";q=60;w=60`, `"hour";r=0;t=0, "minute";r=0;t=3600`},
+			`"hour";q=5000;w=3600, "minute";q=60;w=60`, `"hour";r=0, "minute";r=0;t=3600`},
 		{"a refusal is before what has less left", []weir.Status{{Limit: minute, Allowed: true}, {Limit: hour, Remaining: 1, RetryAfter: time.Second}},
 			`"hour";q=5000;w=3600, "minute";q=60;w=60`, `"hour";r=1;t=1, "minute";r=0;t=0`},
 		{"shadow limits are not shown", []weir.Status{{Limit: trial, RetryAfter: time.Second}, {Limit: minute, Allowed: true, Remaining: 59, ResetAfter: time.Minute}},
@@ -55,7 +55,7 @@ func TestHeaders(t *testing.T) {
 		{"too many in flight", []weir.Status{{Limit: flight, RetryAfter: time.Second}},
 			`"flight";q=20;qu="concurrent-requests"`, `"flight";r=0;t=1`},
 		{"nothing passes", []weir.Status{{Limit: perMinute("none", 0), RetryAfter: weir.Never}},
-			`"none";q=0;w=60`, `"none";r=0;t=0`},
+			`"none";q=0;w=60`, `"none";r=0`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -158,6 +158,18 @@ func TestHeadersReplaceThoseOfTheSameName(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, h); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+}
+
+// Where no waiting helps there is no moment to wait for.
+func TestLegacyResetIsAbsentWhereNoWaitingHelps(t *testing.T) {
+	for _, reset := range []string{"delta", "epoch"} {
+		h := http.Header{}
+		New(Options{Headers: "legacy", LegacyReset: reset}).Headers(h, decided(weir.Status{Limit: perMinute("m", 5), Remaining: 5, RetryAfter: weir.Never}))
+		want := http.Header{"X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"5"}}
+		if diff := cmp.Diff(want, h); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", reset, diff)
+		}
 	}
 }
 

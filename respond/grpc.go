@@ -71,6 +71,9 @@ func grpcCode(status int) int {
 func (r *Responder) refuseGRPC(w http.ResponseWriter, req *http.Request, to form, p *problem) int {
 	r.Headers(w.Header(), p.d)
 	r.allow(w.Header(), req)
+	if to != grpcHTTP2 { // a browser's
+		w.Header().Set("Access-Control-Expose-Headers", r.exposed())
+	}
 	trailers := append(grpcStatus(p), [2]string{"grpc-retry-pushback-ms", "-1"})
 	if p.name != "" {
 		details := base64.RawStdEncoding.EncodeToString(appendStatus(nil, p))

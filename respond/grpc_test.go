@@ -169,6 +169,9 @@ func TestGRPCWebIsReadableByScripts(t *testing.T) {
 			t.Errorf("Access-Control-Allow-Origin: got %q, want %s", got, site)
 		}
 	}
+	if got, want := refusal.Header().Get("Access-Control-Expose-Headers"), "Retry-After, RateLimit, RateLimit-Policy"; got != want {
+		t.Errorf("Access-Control-Expose-Headers: got %q, want %s", got, want)
+	}
 }
 
 // Whatever a limit is called, the header block stays one that can be sent.

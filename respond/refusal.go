@@ -31,7 +31,7 @@ func (r *Responder) Refusal(w http.ResponseWriter, req *http.Request, d *weir.De
 // Problem answers req with any other HTTP status of 400 and above, in the same form. A request that was
 // too slow (408) is the last of its connection.
 func (r *Responder) Problem(w http.ResponseWriter, req *http.Request, status int, detail string) {
-	p := problem{status: status, title: http.StatusText(status), detail: detail}
+	p := problem{status: status, title: title(status), detail: detail}
 	if form := grpcForm(req.Header); form != notGRPC {
 		r.problemGRPC(w, req, form, &p)
 		return
@@ -63,7 +63,7 @@ func (r *Responder) send(w http.ResponseWriter, req *http.Request, f *fields, p 
 	f.set(h)
 	r.allow(h, req)
 	if r.html {
-		h.Add("Vary", "Accept")
+		vary(h, "Accept")
 	}
 	w.WriteHeader(p.status)
 	if req.Method == http.MethodHead {
@@ -86,6 +86,14 @@ func contentType(asPage bool) string {
 	return "application/problem+json"
 }
 
+// title returns the reason phrase of an HTTP status.
+func title(status int) string {
+	if status == http.StatusRequestEntityTooLarge {
+		return "Content Too Large" // RFC 9110, section 15.5.14; net/http has the older one
+	}
+	return http.StatusText(status)
+}
+
 // A problem is a refusal in words.
 type problem struct {
 	status int
@@ -102,7 +110,7 @@ func refusalOf(b []byte, d *weir.Decision) problem {
 	if p.status < 400 {
 		p.status = http.StatusTooManyRequests
 	}
-	p.title = http.StatusText(p.status)
+	p.title = title(p.status)
 	switch {
 	case p.status == http.StatusTooManyRequests:
 		p.name, p.title = "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"
@@ -139,9 +147,18 @@ func appendDetail(b []byte, d *weir.Decision, wait int64) []byte {
 	if wait == 0 {
 		return append(b, ") is below what one such request costs."...)
 	}
-	b = append(b, ") is used up. Retry after "...)
+	b = append(b, left(tightest[0])...)
+	b = append(b, " Retry after "...)
 	b = strconv.AppendInt(b, wait, 10)
 	return append(b, " s."...)
+}
+
+// left ends a sentence about a limit that refused but may let in later.
+func left(s *weir.Status) string {
+	if s.Remaining > 0 {
+		return ") has too little left for this request."
+	}
+	return ") is used up."
 }
 
 // details is a sentence for refusals without a limit.

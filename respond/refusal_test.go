@@ -132,6 +132,20 @@ func TestNoWaitingHelps(t *testing.T) {
 	}
 }
 
+// A costly request is refused while others still pass: the limit is not used up.
+func TestTooLittleIsLeft(t *testing.T) {
+	for left, want := range map[int64]string{
+		0: "The limit search (60/1m) is used up. Retry after 2 s.",
+		1: "The limit search (60/1m) has too little left for this request. Retry after 2 s.",
+	} {
+		d := refused(2 * time.Second)
+		d.Statuses[0].Remaining = left
+		if got := refusal(t, Options{}, get(), d).Body.(map[string]any)["detail"]; got != want {
+			t.Errorf("%d left: got %q, want %q", left, got, want)
+		}
+	}
+}
+
 func TestViolatedPolicies(t *testing.T) {
 	d := refused(2 * time.Second)
 	d.Statuses = append(d.Statuses,
@@ -242,6 +256,17 @@ func TestCORS(t *testing.T) {
 	}
 }
 
+// An answer may take the place of one that was prepared.
+func TestVaryIsSaidOnce(t *testing.T) {
+	r, w := New(Options{AllowOrigin: "https://app.example", HTML: true}), httptest.NewRecorder()
+	w.Header().Set("Vary", "Accept-Encoding")
+	r.Problem(w, get(), 502, "down")
+	r.Problem(w, get(), 413, "too large")
+	if diff := cmp.Diff([]string{"Accept-Encoding", "Origin", "Accept"}, w.Header()["Vary"]); diff != "" {
+		t.Errorf("Vary (-want +got):\n%s", diff)
+	}
+}
+
 func TestHTML(t *testing.T) {
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	d := refused(time.Second)
@@ -269,7 +294,7 @@ func TestProblem(t *testing.T) {
 		closes bool
 	}{
 		{400, "Bad Request", false}, {403, "Forbidden", false}, {408, "Request Timeout", true},
-		{413, "Request Entity Too Large", false}, {431, "Request Header Fields Too Large", false},
+		{413, "Content Too Large", false}, {431, "Request Header Fields Too Large", false},
 		{502, "Bad Gateway", false}, {504, "Gateway Timeout", false},
 	}
 	for _, test := range tests {

@@ -90,9 +90,16 @@ func (r *Responder) allow(h http.Header, req *http.Request) {
 	if len(r.origins) == 0 {
 		return
 	}
-	h.Add("Vary", "Origin")
+	vary(h, "Origin")
 	if origin := req.Header.Get("Origin"); slices.Contains(r.origins, origin) {
 		h.Set("Access-Control-Allow-Origin", origin)
+	}
+}
+
+// vary adds name to Vary, unless it is there: an answer may take the place of one that was prepared.
+func vary(h http.Header, name string) {
+	if !slices.Contains(h["Vary"], name) {
+		h.Add("Vary", name)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/app"
+	"github.com/weirgate/weir/clientip"
 	"github.com/weirgate/weir/respond"
 )
 
@@ -83,12 +84,12 @@ func (a asking) request(target string) (weir.Request, error) {
 	if r.Peer, r.Unix = weir.ParsePeer(a.remote); !r.Peer.IsValid() && !r.Unix {
 		return weir.Request{}, fmt.Errorf("--remote %s: want an IP address, with or without a port, or @ for a unix socket", a.remote)
 	}
-	if !isToken(a.method) {
+	if !clientip.IsToken(a.method) {
 		return weir.Request{}, fmt.Errorf("-X %q: want a method, as in POST", a.method)
 	}
 	for _, line := range a.headers {
 		name, value, ok := strings.Cut(line, ":")
-		if !ok || !isToken(name) {
+		if !ok || !clientip.IsToken(name) {
 			return weir.Request{}, fmt.Errorf("-H %q: want 'Name: value'", line)
 		}
 		if value = strings.TrimSpace(value); strings.EqualFold(name, "Host") {
@@ -98,13 +99,6 @@ func (a asking) request(target string) (weir.Request, error) {
 		r.Header.Add(name, value)
 	}
 	return r, nil
-}
-
-// isToken reports whether s may be a method or the name of a header field: RFC 9110 section 5.6.2.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
-	})
 }
 
 func writeDecision(w io.Writer, d *weir.Decision) error {
@@ -123,8 +117,8 @@ func tellDecision(w io.Writer, d *weir.Decision, why string) error {
 	for _, h := range d.Client.Hops {
 		fmt.Fprintf(t, "\t%s\t%s, named by %s\n", h.Address, trustWord(h.Trusted), h.By)
 	}
-	for _, code := range d.Client.Chain.Codes.Names() {
-		fmt.Fprintf(t, "\tnoted\t%s\n", code)
+	for _, note := range clientip.Notes(d.Client.Chain.Codes) {
+		fmt.Fprintf(t, "\tnoted\t%s\n\t\t%s\n", note.Code.Names()[0], note.Text)
 	}
 	if d.Rule != nil {
 		fmt.Fprintf(t, "rule\t%s\thost %s, path %s, method %s: %s\n", d.Rule.Name, d.Rule.Host, d.Rule.Path, d.Rule.Method, why)

@@ -10,6 +10,7 @@ import (
 
 func runCommand() *cobra.Command {
 	o := app.Options{Env: os.Environ(), Version: thisBuild().Version}
+	var upstream, listen, admin string
 	cmd := &cobra.Command{
 		Use:   "run [-c weir.yaml] [--upstream URL] [--listen ADDR] [--admin ADDR]",
 		Short: "Run every front that the configuration names",
@@ -21,6 +22,7 @@ func runCommand() *cobra.Command {
 		RunE: atRunTime(func(cmd *cobra.Command, _ []string) error {
 			o.Config = orDefault(o.Config)
 			o.Log = cmd.ErrOrStderr()
+			o.Upstream, o.Listen, o.Admin = given(cmd, "upstream", &upstream), given(cmd, "listen", &listen), given(cmd, "admin", &admin)
 			a, err := app.Start(o)
 			if err != nil {
 				return err
@@ -29,8 +31,16 @@ func runCommand() *cobra.Command {
 		}),
 	}
 	configFlag(cmd, &o.Config)
-	cmd.Flags().StringVar(&o.Upstream, "upstream", "", "URL of the service to put behind Weir")
-	cmd.Flags().StringVar(&o.Listen, "listen", "", "address of the reverse-proxy front")
-	cmd.Flags().StringVar(&o.Admin, "admin", "", "address of metrics and health")
+	cmd.Flags().StringVar(&upstream, "upstream", "", "URL of the service to put behind Weir")
+	cmd.Flags().StringVar(&listen, "listen", "", "address of the reverse-proxy front")
+	cmd.Flags().StringVar(&admin, "admin", "", "address of metrics and health; '' for none")
 	return cmd
+}
+
+// given returns the flag's value, which may be empty, or nil if the command line lacks the flag.
+func given(cmd *cobra.Command, flag string, value *string) *string {
+	if !cmd.Flags().Changed(flag) {
+		return nil
+	}
+	return value
 }

@@ -156,17 +156,16 @@ func (x *headers) ours(name string) bool {
 
 // hyphened returns the canonical name that name is read as where '_' and '.' are the same as '-'.
 func hyphened(name string) string {
-	return textproto.CanonicalMIMEHeaderKey(strings.Map(func(c rune) rune {
-		if c == '_' || c == '.' {
-			return '-'
-		}
-		return c
-	}, name))
+	folded := []byte(name)
+	for i, c := range folded {
+		folded[i] = weir.FoldField(c)
+	}
+	return textproto.CanonicalMIMEHeaderKey(string(folded))
 }
 
 const unresolvedHeader = "X-Weir-Client"
 
-// tell sets what we know about who asks. Each field has exactly one value.
+// tell sets what we know about who asks. Each field has one value at most.
 func (x *headers) tell(h http.Header, in *http.Request, by asker) {
 	addr := by.Client.Addr
 	if by.Client.Source == weir.Unresolved {
@@ -175,7 +174,10 @@ func (x *headers) tell(h http.Header, in *http.Request, by asker) {
 	}
 	values := [4]string{2: by.Request.Host, 3: scheme(in.Header, by)}
 	v := values[:]
-	h["X-Forwarded-Host"], h["X-Forwarded-Proto"] = v[2:3:3], v[3:4:4]
+	if v[2] != "" { // HTTP/1.0 may leave the host out
+		h["X-Forwarded-Host"] = v[2:3:3]
+	}
+	h["X-Forwarded-Proto"] = v[3:4:4]
 	if !addr.IsValid() { // a unix socket has no address
 		return
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,6 +26,16 @@ func fields(body string) []string {
 
 // behind is the policy of a Weir that stands behind a proxy on loopback.
 const behind = watchOnly + "client: {trusted_proxies: [loopback]}\n"
+
+// HTTP/1.0 may leave the host out: then there is none to tell.
+func TestNoHostIsNotTold(t *testing.T) {
+	h := build(t, plan{upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%q", r.Header["X-Forwarded-Host"])
+	})})
+	if answer, body, _ := h.say(lines("GET / HTTP/1.0", "X-Forwarded-Host: evil", "", "")); answer.StatusCode != 200 || body != "[]" {
+		t.Errorf("%d, told %s", answer.StatusCode, body)
+	}
+}
 
 func TestWhatTheUpstreamIsTold(t *testing.T) {
 	tests := []struct {

@@ -54,7 +54,8 @@ type plan struct {
 	yaml      string // policy
 	options   Options
 	upstreams UpstreamOptions
-	upstream  http.Handler // becomes upstreams.Default, over HTTP/1.1
+	upstream  http.Handler                                               // becomes upstreams.Default, over HTTP/1.1
+	next      func(http.ResponseWriter, *http.Request, *middleware.Call) // in place of forwarding
 	listener  func(net.Listener) net.Listener
 }
 
@@ -92,6 +93,9 @@ func build(t testing.TB, p plan) *house {
 	}
 	h.Proxy = proxy
 	proxy.next = h.watch
+	if p.next != nil {
+		proxy.next = p.next
+	}
 	h.listen(p.listener)
 	return h
 }
@@ -345,4 +349,13 @@ func write(t testing.TB, path string, data []byte) {
 func secure(t testing.TB) Options {
 	cert, key := certify(t, t.TempDir(), "one.test")
 	return Options{Cert: cert, Key: key}
+}
+
+// told returns what comes next on c, or the zero T if nothing comes.
+func told[T any](c <-chan T) (v T) {
+	select {
+	case v = <-c:
+	case <-time.After(5 * time.Second):
+	}
+	return v
 }

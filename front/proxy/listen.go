@@ -59,6 +59,7 @@ func stale(path string) bool {
 func (p *Proxy) guarded(l net.Listener) net.Listener {
 	if len(p.options.ProxyProtocol) > 0 {
 		l = &proxyproto.Listener{Listener: unspecified{l}, ConnPolicy: p.speaks, ReadHeaderTimeout: p.options.HeaderTimeout}
+		l = announced{l, p}
 	}
 	if p.certificate != nil {
 		l = tls.NewListener(l, &tls.Config{
@@ -67,7 +68,20 @@ func (p *Proxy) guarded(l net.Listener) net.Listener {
 			NextProtos:     []string{"h2", "http/1.1"},
 		})
 	}
-	return &guard.Listener{Listener: l, MaxHeader: p.options.MaxHeader, Stall: p.options.IdleTimeout}
+	return &guard.Listener{
+		Listener:  l,
+		MaxHeader: p.options.MaxHeader,
+		Stall:     p.options.IdleTimeout,
+		Refused:   func(f guard.Fault, peer net.Addr) { p.refused(f.Name(), peer) },
+	}
+}
+
+// refused tells whoever wants to know.
+func (p *Proxy) refused(fault string, peer net.Addr) {
+	if p.options.Refused != nil {
+		addr, _ := weir.ParsePeer(peer.String())
+		p.options.Refused(fault, addr)
+	}
 }
 
 // speaks requires the PROXY protocol of the peers that are listed. From all others its header is read
@@ -128,3 +142,36 @@ func (c *unspecifiedConn) Read(p []byte) (int, error) {
 
 // NetConn returns the connection below.
 func (c *unspecifiedConn) NetConn() net.Conn { return c.Conn }
+
+// announced tells the proxy of connections that begin with something else than the PROXY protocol. They
+// are closed without an answer. Who connects and says nothing, as a health check does, is not told of.
+type announced struct {
+	net.Listener
+	proxy *Proxy
+}
+
+func (l announced) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if must, ok := c.(*proxyproto.Conn); ok {
+		return &announcedConn{Conn: must, proxy: l.proxy}, nil
+	}
+	return c, err
+}
+
+type announcedConn struct {
+	*proxyproto.Conn
+	proxy *Proxy
+	began bool
+}
+
+// Read reads what follows the header.
+func (c *announcedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.began {
+		c.began = true
+		if below, ok := c.Raw().(*unspecifiedConn); ok && below.began && err != nil && c.ProxyHeader() == nil {
+			c.proxy.refused(noHeader, below.RemoteAddr())
+		}
+	}
+	return n, err
+}

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,29 @@ func TestListedPeersMustSpeakTheProxyProtocol(t *testing.T) {
 	}
 	if n := h.journal.Totals().Requests; n != 0 {
 		t.Errorf("%d requests are recorded", n)
+	}
+}
+
+// A listed peer that begins with something else is told of; a health check that says nothing, one that
+// says LOCAL, and a client that leaves after its header are not.
+func TestAMissingProxyHeaderIsTold(t *testing.T) {
+	for _, o := range []Options{{}, secure(t)} {
+		refused := make(chan string, 10)
+		o.ProxyProtocol = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		o.Refused = func(fault string, peer netip.Addr) { refused <- fault + " from " + peer.String() }
+		h := build(t, plan{options: o, upstream: http.HandlerFunc(echo)})
+		for _, first := range []string{"", "PROXY TCP4 203.0.113.7 10.0.0.1 1 80\r\n", "PROXY UNKNOWN\r\n", signature + "\x20\x00\x00\x00"} {
+			c := h.dial()
+			io.WriteString(c, first)
+			c.(*net.TCPConn).CloseWrite()
+			io.ReadAll(c)
+		}
+		c := h.dial()
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		io.ReadAll(c)
+		if got, want := told(refused), noHeader+" from 127.0.0.1"; got != want || len(refused) > 0 || !slices.Contains(Faults(), noHeader) {
+			t.Errorf("TLS %v: told of %s and %d more, want %s", o.Cert != "", got, len(refused), want)
+		}
 	}
 }
 

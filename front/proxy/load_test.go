@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weirgate/weir/middleware"
 )
 
 // Of 1,000 parallel requests against a limit of 100, exactly 100 pass.
@@ -55,14 +57,11 @@ func frameHTTP2(kind, flags byte, stream uint32, payload ...byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
 }
 
-// A client that opens and resets streams is charged for each; the upstream sees what the limit lets
-// pass at most, and the connection is ended for its haste (PRX-22).
-func TestRapidResets(t *testing.T) {
-	var seen atomic.Int32
-	h := build(t, plan{yaml: "default: {limits: [{rate: 100/1h, per: client}]}",
-		upstream: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen.Add(1) })})
-	c := h.dial()
-	go io.Copy(io.Discard, c)
+// reset opens and resets up to 10,000 streams on one connection, and returns it with a channel that is
+// closed when it is over.
+func (h *house) reset() (c net.Conn, ended chan bool) {
+	c, ended = h.dial(), make(chan bool)
+	go func() { io.Copy(io.Discard, c); close(ended) }()
 	io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	c.Write(frameHTTP2(4, 0, 0)) // SETTINGS
 	// HEADERS with END_STREAM and END_HEADERS; GET, http and / are in HPACK's static table.
@@ -74,6 +73,16 @@ func TestRapidResets(t *testing.T) {
 			break // it was ended
 		}
 	}
+	return c, ended
+}
+
+// A client that opens and resets streams is charged for each; the upstream sees what the limit lets
+// pass at most (PRX-22).
+func TestRapidResets(t *testing.T) {
+	var seen atomic.Int32
+	h := build(t, plan{yaml: "default: {limits: [{rate: 100/1h, per: client}]}",
+		upstream: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen.Add(1) })})
+	c, _ := h.reset()
 	c.Close()
 	h.eventually("the end", func() bool { return h.InFlight() == 0 })
 	if seen.Load() > 100 {
@@ -82,6 +91,20 @@ func TestRapidResets(t *testing.T) {
 	if got := h.journal.Totals(); got.Requests-got.Refused > 100 {
 		t.Errorf("%d of %d passed", got.Requests-got.Refused, got.Requests)
 	}
+}
+
+// Where resets come faster than requests end, the connection is ended for its haste (PRX-22).
+func TestResetsInHasteEndTheConnection(t *testing.T) {
+	release := make(chan bool)
+	h := build(t, plan{next: func(http.ResponseWriter, *http.Request, *middleware.Call) { <-release }})
+	_, ended := h.reset()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection goes on")
+	}
+	close(release)
+	h.eventually("the end", func() bool { return h.InFlight() == 0 })
 }
 
 // Drain lets requests finish, and takes no new ones.

@@ -26,7 +26,16 @@ type Options struct {
 	MaxHeader     int            // bytes of a request header; 431 above
 	Drain         time.Duration  // how long requests may go on after Drain was called
 	Logger        *slog.Logger
+	// Refused is told of connections that are ended for a fault without a decision: one of [Faults], and
+	// the peer, which is the zero Addr at a unix socket. Nil: nobody is.
+	Refused func(fault string, peer netip.Addr)
 }
+
+// noHeader is the fault of a connection that does not begin with the PROXY protocol as it must.
+const noHeader = "no_proxy_header"
+
+// Faults returns every fault that [Options.Refused] is told of.
+func Faults() []string { return append(guard.Names(), noHeader) }
 
 // A Proxy is the reverse-proxy front. It is safe for concurrent use.
 type Proxy struct {
@@ -104,8 +113,10 @@ func (p *Proxy) Held() int { return p.middleware.Held() }
 func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) {
 	p.inFlight.Add(1)
 	defer p.inFlight.Add(-1)
+	conn := guard.From(r.Context())
+	conn.Handle()
 	if p.certificate != nil {
-		r.TLS = guard.From(r.Context()).TLS()
+		r.TLS = conn.TLS()
 	}
 	if r.ContentLength < 0 && r.Trailer == nil {
 		r.Trailer = make(http.Header) // trailer fields may come unannounced, after r was copied

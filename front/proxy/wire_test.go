@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -63,6 +66,72 @@ func TestRefusedFramingIsAProblemDocument(t *testing.T) {
 	want := `{"type":"about:blank","title":"Bad Request","status":400,"detail":"a line ends with LF alone"}` + "\n"
 	if body != want || answer.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("got %s %s", answer.Header.Get("Content-Type"), body)
+	}
+}
+
+// What net/http refuses by itself is a problem document, too, and the connection ends: requests without
+// exactly one valid Host, with a target of no form, and with an expectation that is none.
+func TestEveryRefusalIsAProblemDocument(t *testing.T) {
+	refused := make(chan string, 100)
+	h := build(t, plan{upstream: http.HandlerFunc(echo), options: Options{Refused: func(fault string, _ netip.Addr) { refused <- fault }}})
+	tests := []struct {
+		name, request string
+		status        int
+		fault         string
+	}{
+		{"no Host", lines("GET / HTTP/1.1", "", ""), 400, "invalid"},
+		{"two Hosts", lines("GET / HTTP/1.1", "Host: a", "Host: a", "", ""), 400, "invalid"},
+		{"malformed Host", lines("GET / HTTP/1.1", "Host: a b", "", ""), 400, "invalid"},
+		{"a target of no form", lines("GET z HTTP/1.1", "Host: a", "", ""), 400, "invalid"},
+		{"a broken escape", lines("GET /%zz HTTP/1.1", "Host: a", "", ""), 400, "invalid"},
+		{"an expectation", lines("GET / HTTP/1.1", "Host: a", "Expect: tea", "", ""), 417, "expectation"},
+		{"after a good one", lines("GET / HTTP/1.1", "Host: a", "", "GET / HTTP/1.1", "", ""), 400, "invalid"},
+		{"a bare LF", "GET / HTTP/1.1\nHost: a\n\n", 400, "bare_lf"},
+	}
+	for _, x := range tests {
+		c := h.dial()
+		io.WriteString(c, x.request)
+		r := bufio.NewReader(c)
+		answer, body, ended := h.hear(r)
+		if answer.StatusCode == 200 { // to the first of two
+			answer, body, ended = h.hear(r)
+		}
+		if answer.StatusCode != x.status || !ended || answer.Header.Get("Content-Type") != "application/problem+json" ||
+			!strings.Contains(body, fmt.Sprintf(`"status":%d,"detail":"`, x.status)) {
+			t.Errorf("%s: %d %v %s, ended %v", x.name, answer.StatusCode, answer.Header, body, ended)
+		}
+		if got := told(refused); got != x.fault || len(refused) > 0 {
+			t.Errorf("%s: told of %q and %d more, want %s", x.name, got, len(refused), x.fault)
+		}
+	}
+	if answer, _, _ := h.say(lines("GET / HTTP/1.0", "", "")); answer.StatusCode != 200 {
+		t.Errorf("HTTP/1.0 without Host: %d", answer.StatusCode)
+	}
+	h.recorded(2)
+}
+
+// Whatever is refused without a decision is told of, once, by a name that is known beforehand.
+func TestRefusalsWithoutADecisionAreTold(t *testing.T) {
+	type refusal struct{ fault, peer string }
+	refused := make(chan refusal, 100)
+	h := build(t, plan{upstream: http.HandlerFunc(echo), options: Options{HeaderTimeout: 50 * time.Millisecond, MaxHeader: 4096,
+		Refused: func(fault string, peer netip.Addr) { refused <- refusal{fault, peer.String()} }}})
+	for request, fault := range map[string]string{
+		"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n":                           "bare_lf",
+		post("X: a", " b", "", ""):                                          "folded",
+		post("Content-Length: 6", "Transfer-Encoding: chunked", "", "", ""): "length_and_coding",
+		"GET / HTTP/1.1\r\nHost: a\r\n":                                     "header_too_slow",
+		post("X: "+strings.Repeat("x", 5000), "", ""):                       "header_too_large",
+		"GET /\r\n\r\n": "bad_request_line",
+	} {
+		h.say(request)
+		if got, want := told(refused), (refusal{fault, "127.0.0.1"}); got != want || !slices.Contains(Faults(), fault) {
+			t.Errorf("%q: told of %v, want %v", request, got, want)
+		}
+	}
+	h.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if len(refused) > 0 {
+		t.Errorf("more was told: %v", <-refused)
 	}
 }
 

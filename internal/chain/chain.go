@@ -47,7 +47,6 @@ type Monitor struct {
 	current window
 	before  uint8 // the entries that most chains of the last full window had; 0 if there was none
 	held    []Finding
-	told    weir.Codes
 }
 
 // A Finding is one thing that the last few hundred requests show.
@@ -83,27 +82,6 @@ func (m *Monitor) Observe(now time.Time, req *weir.Request, c *weir.Client) {
 func (m *Monitor) Findings(now time.Time) []Finding {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.findings(now)
-}
-
-// Changed returns what is the matter now and was not at the last call, and the codes of what was and
-// is no more.
-func (m *Monitor) Changed(now time.Time) (raised []Finding, cleared weir.Codes) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var codes weir.Codes
-	for _, f := range m.findings(now) {
-		codes |= f.Code
-		if m.told&f.Code == 0 {
-			raised = append(raised, f)
-		}
-	}
-	cleared = m.told &^ codes
-	m.told = codes
-	return raised, cleared
-}
-
-func (m *Monitor) findings(now time.Time) []Finding {
 	m.turn(now)
 	if m.current.requests < Enough {
 		return append([]Finding(nil), m.held...)

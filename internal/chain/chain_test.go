@@ -222,30 +222,6 @@ func TestAFindingKeepsItsBeginning(t *testing.T) {
 	}
 }
 
-// Each change is told once.
-func TestAChangeIsToldOnce(t *testing.T) {
-	site := newSite(t, oneProxy)
-	tell := func(now time.Time) (string, string) {
-		raised, cleared := site.monitor.Changed(now)
-		return strings.Join(codes(raised), " "), strings.Join(cleared.Names(), " ")
-	}
-	check := func(now time.Time, raised, cleared string) {
-		t.Helper()
-		if r, c := tell(now); r != raised || c != cleared {
-			t.Errorf("raised %q, cleared %q; want %q, %q", r, c, raised, cleared)
-		}
-	}
-	check(start, "", "")
-	site.play(start, chain.Enough, missing)
-	check(start, "chain.missing", "")
-	check(start, "", "")
-	later := start.Add(chain.Window)
-	check(later, "", "")
-	site.play(later, chain.Enough, healthy)
-	check(later, "", "chain.missing")
-	check(later, "", "")
-}
-
 // The path to the service changed between two windows, with no change of configuration.
 func TestAChangeBetweenWindowsIsSeen(t *testing.T) {
 	site := newSite(t, walk)
@@ -285,6 +261,49 @@ func TestWordsNameTheCureAndNoClient(t *testing.T) {
 	}
 }
 
+// Everyone in one bucket comes with the lines that take them apart, whatever the way clients are found;
+// an address that may be a person's is in none of them.
+func TestOneClientNamesItsCure(t *testing.T) {
+	header := "# nginx, also where auth_request asks:\nproxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;"
+	plain := func(peer string) func(i int) visit {
+		return func(i int) visit { return visit{peer: peer + ":1", agent: agent(i % 25)} }
+	}
+	chained := func(value string) func(i int) visit {
+		return func(i int) visit { return forwarded("10.0.0.1:1", value, agent(i%25)) }
+	}
+	for _, tc := range []struct {
+		name  string
+		cfg   clientip.Config
+		visit func(i int) visit
+		want  string
+	}{
+		{"nothing configured", clientip.Config{}, plain("10.0.0.9"), "client:\n  trusted_proxies: [10.0.0.9/32]"},
+		{"nothing configured, a public peer", clientip.Config{}, plain("203.0.113.9"), "client:\n  trusted_proxies: [NETWORK-OF-THAT-PROXY]"},
+		{"an unlisted proxy", walk, chained("172.18.0.5"), "client:\n  trusted_proxies: [..., 172.18.0.5/32]"},
+		{"all are ours", walk, chained("10.0.0.7"), header},
+		{"a position", oneProxy, chained("203.0.113.9"), "client:\n  from_right: 2"},
+		{"a position that is too high", twoTrust, chained("203.0.113.9"), "client:\n  from_right: 1"},
+		{"no address", oneProxy, chained("unknown"), header},
+		{"no header", oneProxy, plain("10.0.0.1"), header},
+		{"a path", nginxOnly, chained("203.0.113.9"), "client:\n  path: [OUTER-PROXY, ...]"},
+		{"a header", clientip.Config{Header: "X-Real-IP", Peers: []string{"private"}}, func(i int) visit {
+			return visit{peer: "10.0.0.1:1", header: "X-Real-IP", value: "203.0.113.9", agent: agent(i % 25)}
+		}, "client:\n  header: HEADER-IN-WHICH-THE-PROXY-NAMES-THE-CLIENT"},
+	} {
+		site := newSite(t, tc.cfg)
+		site.play(start, chain.Enough, tc.visit)
+		got := "no one_client"
+		for _, f := range site.monitor.Findings(start) {
+			if f.Code == weir.OneClient {
+				got = f.Edit
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
 func TestObservingAllocatesNothing(t *testing.T) {
 	site := newSite(t, twoTrust)
 	req := forwarded("10.0.0.1:1", "198.51.100.1, 203.0.113.7, 10.0.0.9", "agent").request()
@@ -305,7 +324,6 @@ func TestManyMayObserveAtOnce(t *testing.T) {
 				site.see(start.Add(time.Duration(i)*time.Millisecond), healthy(g*500+i))
 				if i%100 == 0 {
 					site.monitor.Findings(start)
-					site.monitor.Changed(start)
 				}
 			}
 		})

@@ -153,7 +153,7 @@ func (v *verdict) clients() {
 		case agents >= minAgents && v.explained():
 		case agents >= minAgents:
 			v.raise(weir.OneClient, fmt.Sprintf("%s of the requests count as one client, %s, though they have %d different user agents: everyone shares one limit",
-				percent(n, w.requests), maskNetwork(key), agents), "")
+				percent(n, w.requests), maskNetwork(key), agents), v.apart(key))
 		case w.lefts.count() >= minVaried:
 			v.raise(weir.ClientConstant, fmt.Sprintf("%s of the requests count as one client, %s, while the entry left of it varies: it may be a load balancer's address",
 				percent(n, w.requests), maskNetwork(key)), v.m.further())

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/weirgate/weir"
 )
 
 // ours reports whether the peers are such as an operator's proxies have: private, or a CDN's.
@@ -28,6 +30,26 @@ func (m *Monitor) trust(networks []string) string {
 		return "client:\n  trusted_proxies: [..., " + list + "]"
 	}
 	return "client:\n  trusted_proxies: [" + list + "]"
+}
+
+// apart returns the lines that tell apart who counts as the one client key: that is a proxy, and the
+// clients stand behind it.
+func (v *verdict) apart(key netip.Prefix) string {
+	unnamed := v.w.sources[weir.PeerOnly] + v.w.sources[weir.AllTrusted]
+	switch m := v.m; {
+	case m.cfg.Strategy == "header":
+		return "client:\n  header: HEADER-IN-WHICH-THE-PROXY-NAMES-THE-CLIENT"
+	case !key.IsValid() && m.fewer() != "":
+		return m.fewer()
+	case !key.IsValid() || unnamed*2 > v.w.requests:
+		return m.addHeader()
+	case m.cfg.Strategy == "path" || m.cfg.Strategy == "from_right":
+		return m.further()
+	case local(key.Addr()):
+		return m.trust([]string{key.String()})
+	default:
+		return m.trust([]string{"NETWORK-OF-THAT-PROXY"}) // it may be somebody's own address
+	}
 }
 
 // further returns the lines that look one entry further left.

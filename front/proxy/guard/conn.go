@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,6 +26,8 @@ type Listener struct {
 	net.Listener
 	MaxHeader int           // bytes of a request line with its header; 431 above
 	Stall     time.Duration // how long a peer may take nothing of what is written to it
+	// Refused is told of each fault that is answered here, and of the peer. Nil: nobody is.
+	Refused func(Fault, net.Addr)
 }
 
 // Accept waits for a connection and returns it guarded.
@@ -33,20 +36,26 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(c, l.MaxHeader, l.Stall), nil
+	guarded := New(c, l.MaxHeader, l.Stall)
+	guarded.refused = l.Refused
+	return guarded, nil
 }
 
 // A Conn is a server's connection whose requests have one reading. The server must tell it of every
-// change of its state, through [Conn.Follow], and give it to requests through [WithConn].
+// change of its state, through [Follow], give it to requests through [WithConn], and tell it through
+// [Conn.Handle] of each that reached the handler.
 type Conn struct {
 	net.Conn
 
 	stall   time.Duration
+	refused func(Fault, net.Addr)
 	framing framing      // belongs to the reader
 	answer  atomic.Bool  // a request is being answered
+	handled atomic.Bool  // by the handler
 	passed  atomic.Bool  // nothing is followed any more
 	fault   atomic.Int32 // found in a body whose header had passed
 	closed  bool         // the fault was answered here; belongs to the reader
+	broken  bool         // nothing can be read any more; belongs to the reader
 	until   atomic.Int64 // the read deadline in Unix nanoseconds, or 0
 	writeBy atomic.Int64 // the write deadline in Unix nanoseconds
 
@@ -66,11 +75,16 @@ func Follow(c net.Conn, s http.ConnState) {
 	if !ok {
 		return
 	}
-	g.answer.Store(s == http.StateActive)
 	if s == http.StateHijacked {
 		g.passed.Store(true)
 	}
+	g.answer.Store(s == http.StateActive)
+	g.handled.Store(false)
 }
+
+// Handle tells c that the handler has a request: what is written until the state changes is its answer.
+// What is written before is the server's own and says that it takes no such request.
+func (c *Conn) Handle() { c.handled.Store(true) }
 
 type key struct{}
 
@@ -145,6 +159,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if c.passed.Load() {
 		return n, err
 	}
+	c.broken = err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 	ok := c.framing.scan(p[:n])
 	if c.framing.state == isHTTP2 {
 		c.passed.Store(true)
@@ -163,7 +178,13 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // Write fails if the peer does not take p in time: between half of stall and all of it. A server's own
 // write time-out would bound whole answers, and end streams.
+//
+// An answer of the server's own, which is plain text or empty, is replaced.
 func (c *Conn) Write(p []byte) (int, error) {
+	if !c.handled.Load() && !c.passed.Load() {
+		c.replace(p)
+		return len(p), nil
+	}
 	now := time.Now()
 	if c.writeBy.Load() < now.Add(c.stall/2).UnixNano() {
 		by := now.Add(c.stall)
@@ -173,6 +194,22 @@ func (c *Conn) Write(p []byte) (int, error) {
 		c.writeBy.Store(by.UnixNano())
 	}
 	return c.Conn.Write(p)
+}
+
+// replace answers in place of own, with which the server ends the connection. A connection that broke off
+// is no request at fault.
+func (c *Conn) replace(own []byte) {
+	if c.closed || c.broken {
+		return
+	}
+	c.closed, c.framing.fault = true, Invalid
+	switch status, _, _ := bytes.Cut(bytes.TrimPrefix(own, []byte("HTTP/1.1 ")), []byte(" ")); string(status) {
+	case "417":
+		c.framing.fault = Expectation
+	case "431":
+		c.framing.fault = HeaderTooLarge
+	}
+	c.close()
 }
 
 // late reports whether err says that a header that had begun was not complete in time. net/http also
@@ -203,8 +240,10 @@ func (c *Conn) refuse() error {
 // close answers the fault and waits for the peer to stop sending, so that the answer is not lost in a
 // reset.
 func (c *Conn) close() {
-	now := time.Now()
-	_ = c.Conn.SetDeadline(now.Add(lingerTime))
+	if c.refused != nil {
+		c.refused(c.framing.fault, c.Conn.RemoteAddr())
+	}
+	_ = c.Conn.SetDeadline(time.Now().Add(lingerTime))
 	if _, err := c.Conn.Write(answer(c.framing.fault)); err != nil {
 		return
 	}

@@ -24,14 +24,14 @@ func pair(t *testing.T) (server *Conn, client net.Conn) {
 func send(c net.Conn, s string) { go io.WriteString(c, s) }
 
 func TestAnswerStatesItsLength(t *testing.T) {
-	for f := BadRequestLine; f <= HeaderTooSlow; f++ {
+	for f := BadRequestLine; f <= Expectation; f++ {
 		answer := string(answer(f))
 		head, body, _ := strings.Cut(answer, "\r\n\r\n")
 		if !strings.Contains(head, "Content-Type: application/problem+json\r\n") || !strings.Contains(body, f.String()) {
 			t.Errorf("%s: %s", f, answer)
 		}
 	}
-	if HeaderTooSlow.Status() != 408 || HeaderTooLarge.Status() != 431 || BareLF.Status() != 400 {
+	if HeaderTooSlow.Status() != 408 || Expectation.Status() != 417 || HeaderTooLarge.Status() != 431 || BareLF.Status() != 400 {
 		t.Error("wrong HTTP status")
 	}
 }
@@ -133,6 +133,7 @@ func TestOnlyAHeaderThatBeganIsLate(t *testing.T) {
 func TestWriteGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := pair(t)
+		server.Handle()
 		go client.Read(make([]byte, 1))
 		if _, err := server.Write([]byte("x")); err != nil {
 			t.Fatal(err)
@@ -149,6 +150,68 @@ func TestWriteGivesUp(t *testing.T) {
 			t.Errorf("the next: %v", err)
 		}
 	})
+}
+
+// What the server says before the handler has a request is its own refusal, and said better here; a
+// handler's answer stays, whatever it looks like.
+func TestTheServersOwnRefusalIsReplaced(t *testing.T) {
+	for own, want := range map[string]Fault{
+		"HTTP/1.1 400 Bad Request: missing required Host header\r\nContent-Type: text/plain\r\n\r\n400": Invalid,
+		"HTTP/1.1 417 Expectation Failed\r\nConnection: close\r\n\r\n":                                  Expectation,
+		"HTTP/1.1 431 Request Header Fields Too Large\r\n\r\n":                                          HeaderTooLarge,
+		"HTTP/1.1 501 Not Implemented\r\n\r\n":                                                          Invalid,
+		"H":                                                                                             Invalid,
+	} {
+		server, client := pair(t)
+		var told []Fault
+		server.refused = func(f Fault, _ net.Addr) { told = append(told, f) }
+		heard := make(chan string)
+		go func() {
+			b := make([]byte, 500)
+			n, _ := client.Read(b)
+			heard <- string(b[:n])
+		}()
+		for range 2 {
+			if n, err := server.Write([]byte(own)); n != len(own) || err != nil {
+				t.Errorf("%q: wrote %d, %v", own, n, err)
+			}
+		}
+		if got := <-heard; got != string(answer(want)) || len(told) != 1 || told[0] != want {
+			t.Errorf("%q: heard %q, told %v", own, got, told)
+		}
+	}
+	server, client := pair(t)
+	Follow(server, http.StateActive)
+	server.Handle()
+	go server.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+	b := make([]byte, 500)
+	if n, _ := client.Read(b); string(b[:n]) != "HTTP/1.1 400 Bad Request\r\n\r\n" {
+		t.Errorf("a handler's answer became %q", b[:n])
+	}
+}
+
+// A connection that ends early, or whose TLS or PROXY header fails, made no request to refuse.
+func TestABrokenConnectionIsNotAnswered(t *testing.T) {
+	server, client := pair(t)
+	server.refused = func(f Fault, _ net.Addr) { t.Errorf("told of %s", f) }
+	go func() { io.WriteString(client, "GET / HT"); client.Close() }()
+	var err error
+	for p := make([]byte, 100); err == nil; {
+		_, err = server.Read(p)
+	}
+	if n, err := server.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); n != 28 || err != nil {
+		t.Errorf("wrote %d, %v", n, err)
+	}
+}
+
+func TestNamesAreDistinct(t *testing.T) {
+	seen := map[string]bool{"": true, None.Name(): true}
+	for _, name := range Names() {
+		if seen[name] {
+			t.Errorf("%q is there twice, or is no fault", name)
+		}
+		seen[name] = true
+	}
 }
 
 func TestOtherConnectionsAreNoneOfOurs(t *testing.T) {

@@ -5,7 +5,8 @@
 // equal repeats of Content-Length. A more literal upstream, or a proxy in front, may find another end
 // of such a request, and the bytes behind it are then a request that nobody counted. A [Conn] follows
 // the framing of every request on a connection (RFC 9112 sections 2 to 7) as strictly as the grammar
-// allows, in place, and keeps back whatever is ambiguous.
+// allows, in place, and keeps back whatever is ambiguous. Where net/http itself refuses what is left,
+// it answers in its place, so that every refusal is a problem document.
 //
 // It turns itself off for HTTP/2, whose frames have one reading only, and once a connection has
 // changed to another protocol.
@@ -37,29 +38,45 @@ const (
 	BadChunk
 	HeaderTooLarge
 	HeaderTooSlow
+	Invalid     // in the eyes of the server behind, which reads targets and hosts
+	Expectation // other than 100-continue
 )
 
-var faultNames = [...]string{
-	"nothing",
-	"the request line is not METHOD TARGET HTTP/1.0 or HTTP/1.1",
-	"a line ends with LF alone",
-	"a CR stands without LF",
-	"a header line is folded",
-	"a field name has a character that names cannot have, or none at all",
-	"a field value has a control character",
-	"Content-Length is repeated",
-	"Content-Length is not a number",
-	"Transfer-Encoding is repeated",
-	"Transfer-Encoding is not chunked",
-	"Content-Length stands beside Transfer-Encoding",
-	"Transfer-Encoding stands in an HTTP/1.0 request",
-	"a trailer field frames the message",
-	"a chunk is malformed",
-	"the header is too large",
-	"the header came too slowly",
+var faults = [...]struct{ name, text string }{
+	None:             {"none", "nothing"},
+	BadRequestLine:   {"bad_request_line", "the request line is not METHOD TARGET HTTP/1.0 or HTTP/1.1"},
+	BareLF:           {"bare_lf", "a line ends with LF alone"},
+	BareCR:           {"bare_cr", "a CR stands without LF"},
+	Folded:           {"folded", "a header line is folded"},
+	BadFieldName:     {"bad_field_name", "a field name has a character that names cannot have, or none at all"},
+	BadFieldValue:    {"bad_field_value", "a field value has a control character"},
+	RepeatedLength:   {"repeated_length", "Content-Length is repeated"},
+	BadLength:        {"bad_length", "Content-Length is not a number"},
+	RepeatedCoding:   {"repeated_coding", "Transfer-Encoding is repeated"},
+	BadCoding:        {"bad_coding", "Transfer-Encoding is not chunked"},
+	LengthAndCoding:  {"length_and_coding", "Content-Length stands beside Transfer-Encoding"},
+	CodingInHTTP10:   {"coding_in_http10", "Transfer-Encoding stands in an HTTP/1.0 request"},
+	FramingInTrailer: {"framing_in_trailer", "a trailer field frames the message"},
+	BadChunk:         {"bad_chunk", "a chunk is malformed"},
+	HeaderTooLarge:   {"header_too_large", "the header is too large"},
+	HeaderTooSlow:    {"header_too_slow", "the header came too slowly"},
+	Invalid:          {"invalid", "the target is not valid, or there is not one valid Host"},
+	Expectation:      {"expectation", "the expectation is not 100-continue"},
 }
 
-func (f Fault) String() string { return faultNames[f] }
+func (f Fault) String() string { return faults[f].text }
+
+// Name returns f in one word, for metrics and logs.
+func (f Fault) Name() string { return faults[f].name }
+
+// Names returns the names of all faults.
+func Names() []string {
+	var names []string
+	for _, f := range faults[None+1:] {
+		names = append(names, f.name)
+	}
+	return names
+}
 
 // Status returns the HTTP status that f is answered with.
 func (f Fault) Status() int {
@@ -68,6 +85,8 @@ func (f Fault) Status() int {
 		return http.StatusRequestHeaderFieldsTooLarge
 	case HeaderTooSlow:
 		return http.StatusRequestTimeout
+	case Expectation:
+		return http.StatusExpectationFailed
 	}
 	return http.StatusBadRequest
 }
