@@ -22,6 +22,7 @@ import (
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/journal"
+	"github.com/weirgate/weir/middleware"
 	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
@@ -135,7 +136,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, erro
 	return &engine.Snapshot{
 		Policy:    l.Policy,
 		Store:     a.store,
-		Respond:   respond.New(respondOptions(l.Config)),
+		Respond:   respond.New(middleware.RespondOptions(l.Config)),
 		Upstreams: upstreams,
 	}, nil
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/weirgate/weir/clientip"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/front/proxy"
-	"github.com/weirgate/weir/internal/chain"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/respond"
+	"github.com/weirgate/weir/middleware"
 )
 
 // newLogger returns what the configuration says logs look like.
@@ -33,40 +32,18 @@ func logLevel(name string) slog.Level {
 	return l
 }
 
-func respondOptions(c *config.Config) respond.Options {
-	return respond.Options{
-		Headers:         c.Headers,
-		LegacyReset:     c.LegacyReset,
-		ProblemTypeBase: c.ProblemTypeBase,
-		HTML:            c.HTML,
-		AllowOrigin:     c.CORS.AllowOrigin,
-	}
-}
-
 func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
-	sum, err := hash(l.Config)
-	return journal.Options{
-		Log:               a.log,
-		Addresses:         journal.Addresses(l.Config.Log.Addresses),
-		RefusalsPerSecond: l.Config.Log.RefusalsPerSecond,
-		Rules:             l.Policy.Names(),
-		Faults:            proxy.Faults(),
-		ConfigHash:        sum,
-		Version:           a.options.Version,
-		Chain:             chainConfig(l),
-		Gauges: journal.Gauges{
-			MemoryKeys:       a.store.Keys,
-			MemoryEvictions:  a.store.Evictions,
-			TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
-			UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
-		},
-	}, err
-}
-
-// chainConfig tells the chain diagnosis how clients are found.
-func chainConfig(l *Loaded) chain.Config {
-	r := l.Policy.Resolver()
-	return chain.Config{Strategy: r.Strategy(), FromRight: r.FromRight(), KnownProxy: r.KnownProxy, Nearest: r.Nearest}
+	o := middleware.JournalOptions(l.Config, l.Policy)
+	o.Log, o.Version, o.Faults = a.log, a.options.Version, proxy.Faults()
+	o.Gauges = journal.Gauges{
+		MemoryKeys:       a.store.Keys,
+		MemoryEvictions:  a.store.Evictions,
+		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
+		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
+	}
+	var err error
+	o.ConfigHash, err = hash(l.Config)
+	return o, err
 }
 
 // ofProxy returns a number of the proxy, or 0 without one.

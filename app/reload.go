@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/journal"
+	"github.com/weirgate/weir/middleware"
 )
 
 // follow reloads on every hangup signal, until ctx is done.
@@ -75,8 +78,15 @@ func loadServable(o Options) (*Loaded, error) {
 	return l, l.serves()
 }
 
+// errIrregular is why a pipe, which the program may be started with, is not read a second time.
+var errIrregular = errors.New("not a regular file, so it is read at the start only: put the configuration into a file")
+
 // replace does first everything that can fail, and then swaps once.
 func (a *App) replace() error {
+	path := a.options.Config
+	if about, err := os.Stat(path); err == nil && !about.IsDir() && !about.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", path, errIrregular)
+	}
 	loaded, err := loadServable(a.options)
 	if err != nil {
 		return err
@@ -100,7 +110,7 @@ func (a *App) replace() error {
 	a.journal.SetRules(loaded.Policy.Names())
 	a.journal.SetLog(journal.Addresses(loaded.Config.Log.Addresses), loaded.Config.Log.RefusalsPerSecond)
 	if slices.ContainsFunc(changed, func(path string) bool { return strings.HasPrefix(path, "client.") }) {
-		a.journal.SetChain(chainConfig(loaded))
+		a.journal.SetChain(middleware.ChainConfig(loaded.Policy))
 	}
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.config = loaded.Config

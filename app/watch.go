@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -74,11 +75,29 @@ func watchFolders(w *fsnotify.Watcher, path string) error {
 	return nil
 }
 
-// sum identifies the content of a file; one that cannot be read has the zero sum.
+// maxSummed is how much of a file is read to tell its content from another, in bytes: more than a
+// configuration may have.
+const maxSummed = 8 << 20
+
+// sum identifies the content of a file. One that cannot be read, or is no regular file and could be
+// read once only or for ever, has the zero sum.
 func sum(path string) [sha256.Size]byte {
-	data, err := os.ReadFile(path)
+	if !regular(path) {
+		return [sha256.Size]byte{}
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return [sha256.Size]byte{}
 	}
-	return sha256.Sum256(data)
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, io.LimitReader(f, maxSummed)); err != nil {
+		return [sha256.Size]byte{}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func regular(path string) bool {
+	about, err := os.Stat(path)
+	return err == nil && about.Mode().IsRegular()
 }

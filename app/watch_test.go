@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -230,4 +231,22 @@ func TestChangeAtTheStartIsFollowed(t *testing.T) {
 	write(t, o.Config, limited(22))
 	h := run(t, a, o, written)
 	h.follows(22)
+}
+
+// A pipe can be read once: the program may be started with one, but a reload must not wait at it.
+func TestPipeIsNotReadAgain(t *testing.T) {
+	h := build(t, plan{yaml: limited(11)})
+	if err := os.Remove(h.file); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(h.file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := sum(h.file); got != ([32]byte{}) {
+		t.Errorf("the sum of a pipe: %x", got)
+	}
+	if err := h.Reload(); !errors.Is(err, errIrregular) {
+		t.Errorf("reload at a pipe: %v", err)
+	}
+	h.follows(11)
 }

@@ -62,7 +62,7 @@ func watch(w http.ResponseWriter, r *http.Request) (ctx context.Context, stop fu
 		case <-read:
 		default:
 			w.Header().Set("Connection", "close")
-			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // long ago
+			_ = http.NewResponseController(w).SetReadDeadline(longAgo)
 			reading.Wait()
 		}
 	}

@@ -1,8 +1,10 @@
 package middleware
 
 import (
+	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
@@ -19,9 +21,37 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, s *engine.Sn
 	if d.Action == weir.Tarpit {
 		m.hold(w, r, d)
 	}
+	disposeBody(w, r)
 	o.HTTP = s.Respond.Refusal(w, r, d)
 	o.Err = r.Context().Err()
 }
+
+const (
+	lateBody  = 500 * time.Millisecond // how long the rest of a body is waited for that nobody wants
+	maxUnread = 64 << 10               // how much of it is read, in bytes
+)
+
+// disposeBody reads the body of r that nobody wants, so that the connection can be used again. One that
+// is long, or does not come, ends the connection with the answer: net/http would wait for it before
+// answering, for as long as the asker likes.
+func disposeBody(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 1 || r.ContentLength == 0 || r.Header["Expect"] != nil {
+		return
+	}
+	c := http.NewResponseController(w)
+	if r.ContentLength <= maxUnread {
+		_ = c.SetReadDeadline(time.Now().Add(lateBody))
+		if _, err := io.CopyN(io.Discard, r.Body, maxUnread+1); err == io.EOF {
+			_ = c.SetReadDeadline(time.Time{})
+			return
+		}
+	}
+	w.Header().Set("Connection", "close")
+	_ = c.SetReadDeadline(longAgo)
+}
+
+// longAgo as a deadline ends all reading.
+var longAgo = time.Unix(1, 0)
 
 // drop ends the connection (HTTP/1) or the stream (HTTP/2) without an answer. The decision is recorded
 // first: the asker cannot tell, and what follows may not return.
