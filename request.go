@@ -32,15 +32,23 @@ type Request struct {
 }
 
 // ParsePeer reads an address as net/http hands it over in RemoteAddr: IP:port, [IPv6%zone]:port, a
-// bare IP, or for unix sockets "@" or a path. Anything else is no address.
+// bare IP, or for unix sockets "@" or a path. Anything else is no address, nor are 0.0.0.0 and ::, which
+// nobody connects from.
 func ParsePeer(remoteAddr string) (addr netip.Addr, unix bool) {
 	if ap, err := netip.ParseAddrPort(remoteAddr); err == nil {
-		return Canonical(ap.Addr()), false
+		return specified(ap.Addr()), false
 	}
 	if a, err := netip.ParseAddr(remoteAddr); err == nil {
-		return Canonical(a), false
+		return specified(a), false
 	}
 	return netip.Addr{}, remoteAddr != "" && (remoteAddr[0] == '@' || remoteAddr[0] == '/')
+}
+
+func specified(a netip.Addr) netip.Addr {
+	if a = Canonical(a); a.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return a
 }
 
 // Canonical returns a in the one form that is compared and counted: IPv4-mapped IPv6 as IPv4, and

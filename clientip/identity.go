@@ -14,7 +14,7 @@ const identityHeaders = `Forwarded Forwarded-For X-Forwarded X-Forwarded-For X-O
 X-Real-Ip X-Client-Ip Client-Ip Http-Client-Ip X-Cluster-Client-Ip X-Remote-Ip X-Remote-Addr Remote-Addr X-Originating-Ip X-Proxyuser-Ip
 Cf-Connecting-Ip Cf-Connecting-Ipv6 Cf-Pseudo-Ipv4 True-Client-Ip Fastly-Client-Ip Fly-Client-Ip Cloudfront-Viewer-Address
 X-Azure-Clientip X-Azure-Socketip X-Appengine-User-Ip X-Envoy-External-Address X-Vercel-Forwarded-For X-Nf-Client-Connection-Ip
-Proxy-Client-Ip Wl-Proxy-Client-Ip X-Coming-From X-Host-Ip`
+X-True-Client-Ip X-Real-Client-Ip Real-Ip Ali-Cdn-Real-Ip Incap-Client-Ip Proxy-Client-Ip Wl-Proxy-Client-Ip X-Coming-From X-Host-Ip`
 
 // maxName is the longest name that can be one of a set of names, in bytes.
 const maxName = 64

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -88,10 +87,6 @@ func (p *Proxy) prepare() {
 	p.server.Protocols.SetHTTP1(true)
 	// HTTP/2 is recognized by its preface, below TLS or not: net/http cannot see TLS through the guard.
 	p.server.Protocols.SetUnencryptedHTTP2(true)
-}
-
-func (p *Proxy) errorLog() *log.Logger {
-	return slog.NewLogLogger(p.options.Logger.Handler(), slog.LevelWarn)
 }
 
 // Serve answers the connections of l until Drain is called. The listener is closed then.
