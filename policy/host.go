@@ -21,17 +21,51 @@ func hostForm(authority string) form {
 	f, colons := plain, 0
 	bracket := strings.IndexByte(authority, ']')
 	for i := bracket + 1; i < len(authority); i++ {
-		switch c := authority[i]; {
-		case c <= ' ' || c == 0x7f || c == '@' || c == '/' || c == '\\' || c == '?' || c == '#':
-			return bad
-		case c == ':':
+		switch hostClasses[authority[i]] {
+		case hostOrdinary:
+		case hostColon:
 			colons++
-		case 'A' <= c && c <= 'Z', c == '.' && (i+1 == len(authority) || authority[i+1] == ':'):
+		case hostDot:
+			if i+1 == len(authority) || authority[i+1] == ':' {
+				f = varied
+			}
+		case hostUpper:
 			f = varied
+		default:
+			return bad
 		}
 	}
 	if colons > 1 || bracket > 0 && authority[0] != '[' {
 		return bad
 	}
 	return f
+}
+
+// A hostClass says what a byte of an authority asks of hostForm.
+type hostClass uint8
+
+const (
+	hostOrdinary hostClass = iota
+	hostColon
+	hostDot
+	hostUpper
+	hostNever
+)
+
+var hostClasses = classifyHost()
+
+func classifyHost() (t [256]hostClass) {
+	for i := range t {
+		switch c := byte(i); {
+		case c == ':':
+			t[i] = hostColon
+		case c == '.':
+			t[i] = hostDot
+		case 'A' <= c && c <= 'Z':
+			t[i] = hostUpper
+		case c <= ' ' || c == 0x7f || strings.IndexByte(`@/\?#`, c) >= 0:
+			t[i] = hostNever
+		}
+	}
+	return t
 }
