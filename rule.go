@@ -22,6 +22,22 @@ var actionNames = [...]string{"pass", "reject", "drop", "tarpit", "tag"}
 
 func (a Action) String() string { return actionNames[a] }
 
+// An OnFailure says what becomes of a hit that the shared store cannot count.
+type OnFailure uint8
+
+const (
+	// FailLocal counts it in this process, against this replica's share of the limit.
+	FailLocal OnFailure = iota
+	// FailAllow lets it pass uncounted.
+	FailAllow
+	// FailDeny refuses the request.
+	FailDeny
+)
+
+var onFailureNames = [...]string{"local", "allow", "deny"}
+
+func (f OnFailure) String() string { return onFailureNames[f] }
+
 // A Rule is where limits apply and what follows. It is never changed once it is compiled.
 type Rule struct {
 	Name string
@@ -32,6 +48,8 @@ type Rule struct {
 	Exempt bool   // skip counting and the limits for every request
 	Mode   Mode   // of all the rule's limits
 	Action Action // what follows a refusal: Reject, Drop, Tarpit or Tag
+
+	OnFailure OnFailure // what follows where the store cannot count
 
 	TagHeader string // the request header that Tag sets
 	Tarpit    TarpitBounds

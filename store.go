@@ -19,6 +19,8 @@ type Hit struct {
 	N int64
 	// Lease identifies the holder of what a Concurrency limit grants. It is unique per request.
 	Lease uint64
+	// OnFailure is the rule's. A limit for every request follows the rule that the request has.
+	OnFailure OnFailure
 }
 
 // Never is the RetryAfter of a hit that no waiting lets pass, since its cost is above the limit.

@@ -207,7 +207,7 @@ func (c *compiler) effects(r *Rule, from *config.Rule) {
 		r.cost = *from.Cost
 	}
 	r.onlyStatuses, r.skipMethods = from.Count.OnlyStatuses, from.Count.SkipMethods
-	r.denyOnError = cmp.Or(from.OnFailure, c.cfg.Store.OnFailure) == "deny"
+	r.OnFailure = weir.OnFailure(choose(cmp.Or(from.OnFailure, c.cfg.Store.OnFailure), "local", "allow", "deny"))
 }
 
 func mode(word string) weir.Mode { return weir.Mode(choose(word, "enforce", "shadow", "off")) }

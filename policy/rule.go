@@ -20,7 +20,6 @@ type Rule struct {
 	onlyStatuses []int
 	skipMethods  []string
 	widest       int // bits of the widest IPv6 network that is counted; 0 if there are no tiers
-	denyOnError  bool
 
 	also *Rule // whose own limits hold as well; nil but for a request that has two readings
 }
@@ -86,7 +85,7 @@ func (r *Rule) chargeTiers(d *weir.Decision, c *counter, w *keyWriter) {
 
 // charge appends a hit on l. One that depends on the answer is a look until that is known.
 func (r *Rule) charge(d *weir.Decision, c *counter, l *weir.Limit, k key) {
-	h := weir.Hit{Limit: l, Key: k.text, TagLen: k.tag, N: r.cost}
+	h := weir.Hit{Limit: l, Key: k.text, TagLen: k.tag, N: r.cost, OnFailure: r.OnFailure}
 	switch {
 	case l.Algorithm == weir.Concurrency:
 		h.N = 1
@@ -120,7 +119,7 @@ func (r *Rule) Decide(d *weir.Decision, err error) {
 // decideUncounted answers where the store did not. It leaves no statuses, for none is known.
 func (r *Rule) decideUncounted(d *weir.Decision) {
 	d.Degraded, d.Statuses = true, d.Statuses[:0]
-	if r.denyOnError {
+	if r.OnFailure == weir.FailDeny {
 		settle(d, weir.Reject, weir.StoreFailed, http.StatusServiceUnavailable)
 		return
 	}

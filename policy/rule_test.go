@@ -179,6 +179,27 @@ func TestDecideWhereTheStoreDidNotAnswer(t *testing.T) {
 	}
 }
 
+// The limits for every request fail as the rule of the request does.
+func TestHitsFailAsTheirRule(t *testing.T) {
+	const all = "store: {on_failure: allow}\nlimits: [{name: site, rate: 600/1m}]\n" + `
+rules:
+  - {name: deny, path: /deny, on_failure: deny, count: {only_statuses: [401]}, limits: [{rate: 5/1m}]}
+  - {name: local, path: /local, on_failure: local, limits: [{rate: 5/1m}]}
+`
+	p := policyOf(t, all)
+	for path, want := range map[string]weir.OnFailure{"/deny": weir.FailDeny, "/local": weir.FailLocal, "/": weir.FailAllow} {
+		d := hitsOf(t, p, request(path))
+		for _, h := range append(d.Hits, d.Deferred...) {
+			if h.OnFailure != want {
+				t.Errorf("%s: %s says %v, want %v", path, h.Limit.Name, h.OnFailure, want)
+			}
+		}
+		if len(d.Hits) != 2 {
+			t.Errorf("%s: %d hits, want 2", path, len(d.Hits))
+		}
+	}
+}
+
 func TestDecisionIsDegradedIfAStatusIs(t *testing.T) {
 	d := decided(t, policyOf(t, acting), "/reject", false, true, nil)
 	if !d.Degraded || d.Reason != weir.OverLimit {

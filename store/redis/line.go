@@ -1,0 +1,252 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+const (
+	flushers    = 2       // batches that are under way to a server at once
+	mostJobs    = 128     // in one batch
+	mostCalls   = 1024    // in one batch of several jobs
+	mostPending = 1 << 16 // jobs that wait for a batch; callers wait no longer than the timeout
+)
+
+var errBusy = errors.New("too many callers wait")
+
+// A line is the way to one server. Jobs that come while others are under way go together: nothing is
+// waited for, and a caller that is alone sends its job itself.
+type line struct {
+	store  *Store
+	client *goredis.Client
+	merge  bool // one call of the script does for all jobs, whatever their slots
+
+	mu       sync.Mutex
+	pending  []*job
+	spare    []*job // memory for pending
+	flushing int    // batches under way
+}
+
+// do has j executed and waits for it until the moment given, or ctx's end. A caller that sends the
+// batch itself does not see ctx being cancelled, only its deadline.
+func (l *line) do(ctx context.Context, j *job, until time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	left := until - l.store.clock()
+	if left <= 0 {
+		return context.DeadlineExceeded
+	}
+	l.mu.Lock()
+	if len(l.pending) >= mostPending {
+		l.mu.Unlock()
+		return errBusy
+	}
+	l.pending = append(l.pending, j)
+	alone := l.flushing < flushers
+	if alone {
+		l.flushing++
+	}
+	l.mu.Unlock()
+	if alone && until < l.store.clock()+l.store.timeout/2 {
+		// Others may join the batch, and have more time.
+		l.store.work.Go(l.drain)
+		alone = false
+	}
+	if alone {
+		l.flush(left)
+		if l.rest() {
+			l.store.work.Go(l.drain)
+		}
+	}
+	return l.store.wait(ctx, j, left)
+}
+
+// wait waits for j to be done.
+func (s *Store) wait(ctx context.Context, j *job, left time.Duration) error {
+	select {
+	case <-j.done:
+		return j.err
+	default:
+	}
+	t := s.timer(left)
+	defer s.timers.Put(t)
+	defer t.Stop()
+	err := context.DeadlineExceeded
+	select {
+	case <-j.done:
+		return j.err
+	case <-t.C:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if j.state.CompareAndSwap(waiting, abandoned) {
+		return err
+	}
+	<-j.done // it came this moment
+	return j.err
+}
+
+func (s *Store) timer(d time.Duration) *time.Timer {
+	if t, _ := s.timers.Get().(*time.Timer); t != nil {
+		t.Reset(d)
+		return t
+	}
+	return time.NewTimer(d)
+}
+
+// drain sends batch after batch until no job is pending.
+func (l *line) drain() {
+	for more := true; more; more = l.rest() {
+		l.flush(l.store.timeout)
+	}
+}
+
+// rest reports whether jobs are pending. If not, one flusher less is at work.
+func (l *line) rest() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) > 0 {
+		return true
+	}
+	l.flushing--
+	return false
+}
+
+// flush sends a batch of what is pending, and tells its callers.
+func (l *line) flush(timeout time.Duration) {
+	f, _ := l.store.flushes.Get().(*flush)
+	if f == nil {
+		f = new(flush)
+	}
+	f.jobs = l.take(f.jobs[:0])
+	if len(f.jobs) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		sent := l.store.clock()
+		if l.merge {
+			f.together(ctx, l)
+		} else {
+			f.eachAlone(ctx, l)
+		}
+		cancel()
+		f.tell(l.store, sent)
+	}
+	clear(f.jobs)
+	clear(f.batch.args)
+	l.store.flushes.Put(f)
+}
+
+// take moves the jobs of the next batch to jobs, without those that nobody waits for.
+func (l *line) take(jobs []*job) []*job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, calls := 0, 0
+	for n < min(len(l.pending), mostJobs) && (n == 0 || calls+len(l.pending[n].calls) <= mostCalls) {
+		j := l.pending[n]
+		if j.owed || j.state.Load() == waiting {
+			jobs, calls = append(jobs, j), calls+len(j.calls)
+		}
+		n++
+	}
+	rest := append(l.spare[:0], l.pending[n:]...)
+	clear(l.pending)
+	l.spare, l.pending = l.pending, rest
+	return jobs
+}
+
+// A flush is a batch of jobs on its way.
+type flush struct {
+	jobs  []*job
+	batch batch
+}
+
+// together executes all jobs by one call of the script, each as if it were alone.
+func (f *flush) together(ctx context.Context, l *line) {
+	answers, err := f.run(ctx, l, f.jobs)
+	for _, j := range f.jobs {
+		answers = j.finish(answers, err)
+	}
+}
+
+// run calls the script. A server that does not know it is sent it once: it has executed nothing.
+func (f *flush) run(ctx context.Context, l *line, jobs []*job) ([]int64, error) {
+	f.batch.build(l.store, jobs, l.store.override())
+	cmd := goredis.NewIntSliceCmd(ctx, f.batch.args...)
+	err := l.client.Process(ctx, cmd)
+	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
+		f.batch.whole()
+		cmd = goredis.NewIntSliceCmd(ctx, f.batch.args...)
+		err = l.client.Process(ctx, cmd)
+	}
+	return cmd.Val(), err
+}
+
+// eachAlone executes the jobs by a call each, all on one way.
+func (f *flush) eachAlone(ctx context.Context, l *line) {
+	if len(f.jobs) == 1 {
+		f.together(ctx, l)
+		return
+	}
+	pipe := l.client.Pipeline()
+	cmds := make([]*goredis.IntSliceCmd, len(f.jobs))
+	for i := range f.jobs {
+		var b batch
+		b.build(l.store, f.jobs[i:i+1], l.store.override())
+		cmds[i] = goredis.NewIntSliceCmd(ctx, b.args...)
+		_ = pipe.Process(ctx, cmds[i]) // it only queues
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, j := range f.jobs {
+		answers, err := cmds[i].Val(), cmds[i].Err()
+		if goredis.HasErrorPrefix(err, "NOSCRIPT") {
+			answers, err = f.run(ctx, l, f.jobs[i:i+1])
+		}
+		j.finish(answers, err)
+	}
+}
+
+// errAnswer is an answer that the script does not give.
+var errAnswer = errors.New("the answer has not the right length: not a Redis server?")
+
+// finish takes j's part of the answers, and returns the rest.
+func (j *job) finish(answers []int64, err error) []int64 {
+	n := answerLength * len(j.calls)
+	if err == nil && len(answers) <= n {
+		err = errAnswer
+	}
+	if err != nil {
+		j.err = err
+		return nil
+	}
+	j.answers, j.now = answers[:n], answers[len(answers)-1]
+	return answers[n:]
+}
+
+// tell lets the callers have their answers. What was granted to a caller that has gone is given back at
+// once, and what may have been granted, for no answer came, when the server is back.
+func (f *flush) tell(s *Store, sent time.Duration) {
+	came := s.clock()
+	for _, j := range f.jobs {
+		j.sent, j.came = sent, came
+		gone := !j.state.CompareAndSwap(waiting, finished)
+		if j.calls[0].op == opTake && (gone || j.err != nil) && !isAnswer(j.err) {
+			s.leases.owe(j.calls, came)
+			if j.err == nil {
+				s.leases.payNow()
+			}
+		}
+		if !gone {
+			j.done <- struct{}{}
+		}
+	}
+}
+
+// isAnswer reports whether err is what a server answered: then nothing was granted.
+func isAnswer(err error) bool {
+	_, ok := errors.AsType[goredis.Error](err)
+	return ok
+}
