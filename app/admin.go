@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirgate/weir/config"
@@ -20,19 +19,19 @@ import (
 type adminServer struct {
 	listener net.Listener
 	server   http.Server
-	draining atomic.Bool // nobody should send more
+	ready    func() error // why nobody should send requests here, or nil
 }
 
-func openAdmin(c *config.Config, j *journal.Journal) (*adminServer, error) {
+func openAdmin(c *config.Config, j *journal.Journal, ready func() error) (*adminServer, error) {
 	l, err := proxy.Listen(c.Admin)
 	if err != nil {
 		return nil, listenError("admin", c.Admin, err)
 	}
-	s := &adminServer{listener: l}
+	s := &adminServer{listener: l, ready: ready}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", index)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", bearer(j.Handler(), c.AdminToken, c.AdminReadToken))
 	s.server = http.Server{
 		Handler:           mux,
@@ -48,10 +47,10 @@ func index(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "This is Weir's admin address: /metrics /livez /readyz")
 }
 
-// ready says whether a load balancer should send requests here.
-func (s *adminServer) ready(w http.ResponseWriter, _ *http.Request) {
-	if s.draining.Load() {
-		http.Error(w, "draining", http.StatusServiceUnavailable)
+// readyz says whether a load balancer should send requests here.
+func (s *adminServer) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := s.ready(); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")

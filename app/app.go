@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,7 +25,6 @@ import (
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/middleware"
 	"github.com/weirgate/weir/respond"
-	"github.com/weirgate/weir/store/memory"
 )
 
 // Options are what the command line says.
@@ -45,7 +45,7 @@ type App struct {
 	level   slog.LevelVar
 	log     *slog.Logger
 	journal *journal.Journal
-	store   *memory.Store
+	store   *store
 	engine  *engine.Engine
 	proxy   *proxy.Proxy // nil if there is none
 	front   net.Listener // of the proxy
@@ -53,6 +53,8 @@ type App struct {
 
 	started *config.Config // what the listeners were opened by
 	swapped chan struct{}  // holds one where upstreams are to be checked
+
+	draining atomic.Bool
 
 	reloading sync.Mutex
 	config    *config.Config    // in force
@@ -82,7 +84,10 @@ func Start(o Options) (*App, error) {
 
 // open opens what the configuration names; close closes it.
 func (a *App) open(l *Loaded) error {
-	a.store = memory.New(memory.Options{MaxKeys: l.Config.Store.Memory.MaxKeys})
+	var err error
+	if a.store, err = openStore(l.Config, a.log, func(d time.Duration) { a.journal.StoreWaited(d) }); err != nil {
+		return err
+	}
 	options, err := a.journalOptions(l)
 	if err != nil {
 		return err
@@ -102,7 +107,7 @@ func (a *App) open(l *Loaded) error {
 		}
 	}
 	if l.Config.Admin != "" {
-		if a.admin, err = openAdmin(l.Config, a.journal); err != nil {
+		if a.admin, err = openAdmin(l.Config, a.journal, a.ready); err != nil {
 			return err
 		}
 	}
@@ -118,7 +123,7 @@ func (a *App) close() {
 		a.admin.close()
 	}
 	if a.store != nil {
-		a.store.Close()
+		a.store.close(a.log)
 	}
 }
 
@@ -135,7 +140,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, erro
 	}
 	return &engine.Snapshot{
 		Policy:    l.Policy,
-		Store:     a.store,
+		Store:     a.store.Store,
 		Respond:   respond.New(middleware.RespondOptions(l.Config)),
 		Upstreams: upstreams,
 	}, nil
@@ -192,12 +197,22 @@ func (a *App) announce() {
 	a.log.Info("weir is running", where...)
 }
 
+// ready returns why a load balancer should send no requests here, or nil. A store that is down matters
+// only where its rules deny without it.
+func (a *App) ready() error {
+	switch {
+	case a.draining.Load():
+		return errors.New("draining")
+	case a.started.Store.OnFailure == "deny" && a.store.open():
+		return errors.New("the store does not answer, and on_failure is deny")
+	}
+	return nil
+}
+
 // drain stops accepting and waits for what is under way.
 func (a *App) drain() {
 	a.log.Info("draining", "at most", time.Duration(a.started.Server.Drain).String())
-	if a.admin != nil {
-		a.admin.draining.Store(true)
-	}
+	a.draining.Store(true)
 	if a.proxy != nil {
 		if err := a.proxy.Drain(context.Background()); err != nil {
 			a.log.Warn(err.Error())

@@ -90,6 +90,7 @@ func Load(o Options) *Loaded {
 	l.Config, l.Problems = o.read()
 	p, problems := policy.Compile(l.Config)
 	l.Problems = slices.Concat(l.Problems, problems, certificate(l.Config))
+	l.Problems = append(l.Problems, checkRedis(l.Config)...)
 	config.SortProblems(l.Problems)
 	if !config.HasErrors(l.Problems) {
 		l.Policy = p

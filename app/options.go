@@ -36,10 +36,14 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 	o := middleware.JournalOptions(l.Config, l.Policy)
 	o.Log, o.Version, o.Faults = a.log, a.options.Version, proxy.Faults()
 	o.Gauges = journal.Gauges{
-		MemoryKeys:       a.store.Keys,
-		MemoryEvictions:  a.store.Evictions,
+		MemoryKeys:       a.store.memory.Keys,
+		MemoryEvictions:  a.store.memory.Evictions,
 		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
 		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
+	}
+	if a.store.redis != nil {
+		o.Backend = "redis"
+		o.Gauges.BreakerOpen, o.Gauges.Recalled = a.store.open, a.store.redis.Recalled
 	}
 	var err error
 	o.ConfigHash, err = hash(l.Config)

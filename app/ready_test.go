@@ -4,19 +4,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/weirgate/weir/config"
 )
 
 func TestNotReadyWhileDraining(t *testing.T) {
-	var s adminServer
+	a := &App{started: config.Default(), store: &store{}}
+	s := adminServer{ready: a.ready}
 	ask := func() int {
 		w := httptest.NewRecorder()
-		s.ready(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		s.readyz(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 		return w.Code
 	}
 	if got := ask(); got != http.StatusOK {
 		t.Errorf("before: %d", got)
 	}
-	s.draining.Store(true)
+	a.draining.Store(true)
 	if got := ask(); got != http.StatusServiceUnavailable {
 		t.Errorf("while draining: %d", got)
 	}

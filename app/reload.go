@@ -91,6 +91,7 @@ func (a *App) replace() error {
 	if err != nil {
 		return err
 	}
+	a.store.keepQuotas(loaded.Config, a.log)
 	prev := a.engine.Current()
 	next, err := a.snapshot(loaded, prev)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // list in the change that builds it.
 func Planned() []string {
 	return []string{
-		"whoami", "allow", "store.redis", "keys", "jwt", "plans", "self_service", "penalties",
+		"whoami", "allow", "keys", "jwt", "plans", "self_service", "penalties",
 		"forward_auth", "rls", "ext_authz", "spoe", "metrics.top_clients", "tracing",
 		"waf", "rules[].waf", "rules[].require_key", "rules[].scopes",
 	}
@@ -80,10 +80,6 @@ func (k *checker) firstGiven(section string) string {
 
 func (k *checker) plannedLimits(path string, limits []Limit) {
 	for i, l := range limits {
-		if l.Quota != nil && !k.quotaTold {
-			k.quotaTold = true
-			k.doubt(fmt.Sprintf("%s[%d].quota", path, i), "quota counts are kept in memory in this version", "know that a restart forgets them")
-		}
 		for _, per := range l.Per {
 			if per == "key" || per == "plan" {
 				k.wrong(fmt.Sprintf("%s[%d].per", path, i), per+" "+notYet, "count per: client")

@@ -15,8 +15,6 @@ type checker struct {
 	*Config
 	bad      map[string]bool // fields that have an error already
 	problems []Problem
-
-	quotaTold bool // that quota counts do not outlive a restart
 }
 
 // wrong notes an error, unless field has a problem already: one is enough to mend.

@@ -34,6 +34,7 @@ type counts struct {
 	resolutions       [sources]atomic.Uint64
 	checks            atomic.Uint64 // hits that the store answered
 	fallbacks         atomic.Uint64 // hits that it did not
+	local             atomic.Uint64 // those of them that the local store answered
 	upstreamFailures  atomic.Uint64
 	faults            faultCounts
 
@@ -125,6 +126,7 @@ func (c *counts) addStore(d *weir.Decision) {
 	case len(d.Hits) == 0:
 	case d.Degraded:
 		c.fallbacks.Add(uint64(len(d.Hits)))
+		c.local.Add(uint64(len(d.Statuses)))
 	default:
 		c.checks.Add(uint64(len(d.Hits)))
 	}

@@ -29,7 +29,9 @@ type Options struct {
 
 	Chain chain.Config // of the chain diagnosis
 
-	Gauges     Gauges
+	Backend string // what the store is: memory, also if empty, or redis
+	Gauges  Gauges
+
 	Version    string // of the program
 	ConfigHash string // hex digest of the configuration in force; see Reloaded
 }
@@ -41,6 +43,8 @@ type Gauges struct {
 	MemoryEvictions  func() uint64 // counters forgotten for want of room, since the start
 	TarpitHeld       func() int    // askers held at this moment
 	UpstreamInFlight func() int    // requests at the upstream at this moment
+	BreakerOpen      func() bool   // the shared store is left alone
+	Recalled         func() uint64 // hits refused from memory, without asking the shared store
 }
 
 // A Journal is safe for concurrent use.
@@ -92,6 +96,9 @@ func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 		j.refused(d, o)
 	}
 }
+
+// StoreWaited notes how long a request waited for the shared store.
+func (j *Journal) StoreWaited(d time.Duration) { j.metrics.store.Observe(d.Seconds()) }
 
 // Recent returns the last n decisions, or as many as are kept, newest first.
 func (j *Journal) Recent(n int) []Entry { return j.ring.recent(n) }

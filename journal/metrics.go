@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ type metrics struct {
 	registry     *prometheus.Registry
 	requests     prometheus.Histogram // seconds
 	upstream     prometheus.Histogram // seconds
+	store        prometheus.Histogram // seconds
 	chainEntries prometheus.Histogram
 }
 
@@ -26,15 +28,19 @@ func newMetrics(c *counts, g *diagnosis, o Options) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: seconds("request_duration_seconds", "Time from the decision to the end of the answer."),
+		store: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "weir_store_duration_seconds", Help: "Time that a request waited for the shared store.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .015, .02, .05, .1},
+		}),
 		upstream: seconds("upstream_duration_seconds", "Time until the upstream's header was there."),
 		chainEntries: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weir_client_chain_entries", Buckets: prometheus.LinearBuckets(0, 1, weir.ManyEntries),
 			Help: "Entries of the header that the client was looked for in; 7 stands for more, too.",
 		}),
 	}
-	m.registry.MustRegister(m.requests, m.upstream, m.chainEntries)
+	m.registry.MustRegister(m.requests, m.upstream, m.store, m.chainEntries)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, families := range [][]family{decisionFamilies(c), clientFamilies(c, g), processFamilies(c, o), gaugeFamilies(o.Gauges)} {
+	for _, families := range [][]family{decisionFamilies(c), storeFamilies(c, o), clientFamilies(c, g), processFamilies(c, o), gaugeFamilies(o.Gauges)} {
 		for _, f := range families {
 			m.registry.MustRegister(f)
 		}
@@ -98,9 +104,25 @@ func decisionFamilies(c *counts) []family {
 		counter("shadow_refusals_total", "Requests that a shadow limit would have refused.", c.emitShadow, "rule"),
 		counter("refused_connections_total", "Connections that were ended for a fault, without a decision.", c.faults.emit, "fault"),
 		counter("responses_total", "Answers by class of their HTTP status.", c.emitAnswers, "class"),
-		counter("store_checks_total", "Hits that a store answered.", func(e emit) { e(float64(c.checks.Load()), "memory") }, "backend"),
-		counter("store_fallback_total", "Hits that the store did not answer.", number(c.fallbacks.Load)),
 		counter("upstream_failures_total", "Requests that the upstream failed.", number(c.upstreamFailures.Load)),
+	}
+}
+
+// storeFamilies are about who answered hits.
+func storeFamilies(c *counts, o Options) []family {
+	backend := cmp.Or(o.Backend, "memory")
+	return []family{
+		counter("store_checks_total", "Hits that were answered, by whom.", func(e emit) {
+			recalled := uint64(0)
+			if o.Gauges.Recalled != nil {
+				recalled = o.Gauges.Recalled()
+				e(float64(recalled), "deny_cache")
+				e(float64(c.local.Load()), "local")
+			}
+			checks := c.checks.Load()
+			e(float64(checks-min(checks, recalled)), backend)
+		}, "backend"),
+		counter("store_fallback_total", "Hits that the store did not answer.", number(c.fallbacks.Load)),
 	}
 }
 
@@ -138,6 +160,15 @@ func gaugeFamilies(g Gauges) []family {
 	}
 	if g.UpstreamInFlight != nil {
 		families = append(families, gauge("upstream_in_flight", "Requests at the upstream.", number(g.UpstreamInFlight)))
+	}
+	if g.BreakerOpen != nil {
+		families = append(families, gauge("store_breaker_open", "1 while the shared store is left alone.", func(e emit) {
+			if g.BreakerOpen() {
+				e(1)
+				return
+			}
+			e(0)
+		}))
 	}
 	return families
 }

@@ -104,6 +104,8 @@ func TestScrape(t *testing.T) {
 		`weir_shadow_refusals_total{rule="search"}`:                         1,
 		`weir_store_checks_total{backend="memory"}`:                         2,
 		`weir_store_fallback_total`:                                         1,
+		"weir_store_duration_seconds_count":                                 0,
+		"weir_store_duration_seconds_sum":                                   0,
 		`weir_tarpit_held`:                                                  3,
 		`weir_upstream_duration_seconds_count`:                              2,
 		`weir_upstream_duration_seconds_sum`:                                1.015,

@@ -35,6 +35,9 @@ func Open(path string) (*Middleware, func(), error) {
 	if config.HasErrors(problems) {
 		return nil, nil, unusable(problems)
 	}
+	if cfg.Store.Redis.URL != "" {
+		return nil, nil, errShared
+	}
 	store := memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})
 	var m *Middleware
 	o := JournalOptions(cfg, p)
@@ -51,6 +54,9 @@ func Open(path string) (*Middleware, func(), error) {
 	stop := background(j.Run)
 	return m, func() { stop(); store.Close() }, nil
 }
+
+// errShared is why Open does not open a configuration whose counts are shared.
+var errShared = errors.New("store.redis: this middleware counts in memory; for a shared count give engine.New a snapshot over store/redis")
 
 // Metrics serves the metrics of a middleware that [Open] returned, in the Prometheus text format. For
 // any other, whose journal somebody else has, it answers 404.

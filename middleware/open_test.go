@@ -177,3 +177,14 @@ func TestMetricsOfAMiddlewareThatWasNotOpened(t *testing.T) {
 		t.Errorf("got %d, want 404", w.Code)
 	}
 }
+
+// A shared count is refused rather than passed over: every process would grant the whole limit.
+func TestOpenRefusesASharedCount(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(file, []byte("listen: :80\nupstream: http://127.0.0.1:1\nstore: {redis: {url: \"redis://127.0.0.1:1\"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := middleware.Open(file); err == nil || !strings.Contains(err.Error(), "store.redis") {
+		t.Errorf("got %v", err)
+	}
+}

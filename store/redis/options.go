@@ -52,6 +52,12 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
+// Check reports what is wrong with o. It asks no server.
+func (o Options) Check() error {
+	_, err := o.parse()
+	return err
+}
+
 // A target is Options as the client library wants them.
 type target struct {
 	client goredis.Options

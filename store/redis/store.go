@@ -36,9 +36,10 @@ type Store struct {
 	// override is what tests put in place of the server's time, in microseconds; empty for the server's.
 	override func() string
 
-	link    atomic.Pointer[link]
-	refused refusals
-	leases  leases
+	link     atomic.Pointer[link]
+	refused  refusals
+	recalled atomic.Uint64 // hits answered from refused
+	leases   leases
 
 	flushes, timers sync.Pool
 	work            sync.WaitGroup
@@ -113,6 +114,18 @@ func (s *Store) until(ctx context.Context) time.Duration {
 	return until
 }
 
+// Recall fills out with a refusal that is remembered, and reports whether there is one. It asks nobody.
+func (s *Store) Recall(_ time.Time, hits []weir.Hit, out []weir.Status) bool {
+	if len(hits) == 0 || !s.refused.answer(s.refused.print(hits), s.clock(), hits, out) {
+		return false
+	}
+	s.recalled.Add(uint64(len(hits)))
+	return true
+}
+
+// Recalled is how many hits were answered from memory, since the start.
+func (s *Store) Recalled() uint64 { return s.recalled.Load() }
+
 // Take implements weir.Store. A request that was refused is answered from memory for as long as it is
 // known to be refused, but for a second at most: see refusals.
 func (s *Store) Take(ctx context.Context, _ time.Time, hits []weir.Hit, out []weir.Status) error {
@@ -121,6 +134,7 @@ func (s *Store) Take(ctx context.Context, _ time.Time, hits []weir.Hit, out []we
 	}
 	print := s.refused.print(hits)
 	if s.refused.answer(print, s.clock(), hits, out) {
+		s.recalled.Add(uint64(len(hits)))
 		return nil
 	}
 	generation := s.refused.generation.Load()

@@ -1,0 +1,153 @@
+package app
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/localdb"
+	"github.com/weirgate/weir/store/failover"
+	"github.com/weirgate/weir/store/memory"
+	"github.com/weirgate/weir/store/redis"
+)
+
+// A store is where this process counts, and all that stands behind it.
+//
+//	with Redis:     failover ─▶ redis, or for a while this replica's share in memory
+//	without:        localdb (quotas, once there are any) ─▶ memory
+type store struct {
+	engine.Store // what the engine asks
+	memory       *memory.Store
+	redis        *redis.Store    // nil: none
+	failover     *failover.Store // nil without redis
+	quotas       *localdb.Store  // nil until a quota is configured, and with redis
+	db           *localdb.DB
+}
+
+// openStore opens what c names. A server that cannot be reached is no error: it may come later. waited is
+// told how long requests wait for it.
+func openStore(c *config.Config, log *slog.Logger, waited func(time.Duration)) (*store, error) {
+	s := &store{memory: memory.New(memory.Options{MaxKeys: c.Store.Memory.MaxKeys})}
+	s.Store = s.memory
+	if c.Store.Redis.URL == "" {
+		s.keepQuotas(c, log)
+		return s, nil
+	}
+	o, err := redisOptions(c)
+	if err == nil {
+		s.redis, err = redis.New(o)
+	}
+	if err != nil {
+		s.close(log)
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	s.failover = failover.New(s.redis, s.memory, failover.Options{
+		Timeout:    time.Duration(c.Store.Redis.Timeout),
+		Failures:   c.Store.Breaker.Failures,
+		ProbeEvery: time.Duration(c.Store.Breaker.ProbeEvery),
+		Replicas:   c.Store.Replicas,
+		Observe:    waited,
+		Logger:     log,
+	})
+	s.Store = s.failover
+	return s, nil
+}
+
+// keepQuotas puts the embedded database before the memory, if c has a quota and it is not there yet.
+// Where it cannot be opened, quotas are counted in memory, and the log says why.
+func (s *store) keepQuotas(c *config.Config, log *slog.Logger) {
+	if s.redis != nil || s.quotas != nil || !hasQuota(c) {
+		return
+	}
+	db, err := localdb.Open(c.DataDir)
+	if err == nil {
+		if s.quotas, err = localdb.NewStore(db, s.memory, time.Now(), localdb.Options{Logger: log}); err != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}
+	if err != nil {
+		log.Warn("quota counts are kept in memory only, and a restart forgets them", "err", err)
+		return
+	}
+	s.db, s.Store = db, s.quotas
+}
+
+func hasQuota(c *config.Config) bool {
+	isQuota := func(l config.Limit) bool { return l.Quota != nil }
+	return slices.ContainsFunc(c.Limits, isQuota) || slices.ContainsFunc(c.Default.Limits, isQuota) ||
+		slices.ContainsFunc(c.Rules, func(r config.Rule) bool { return slices.ContainsFunc(r.Limits, isQuota) })
+}
+
+// close closes what is open, from the outside in.
+func (s *store) close(log *slog.Logger) {
+	var errs []error
+	if s.failover != nil {
+		s.failover.Close()
+	}
+	if s.redis != nil {
+		errs = append(errs, s.redis.Close())
+	}
+	if s.quotas != nil {
+		errs = append(errs, s.quotas.Close(), s.db.Close())
+	}
+	s.memory.Close()
+	if err := errors.Join(errs...); err != nil {
+		log.Warn("closing the store", "err", err)
+	}
+}
+
+// open reports whether the shared store is left alone because it failed.
+func (s *store) open() bool { return s.failover != nil && s.failover.Open() }
+
+// redisOptions returns what c says of Redis. An error says which file cannot be used.
+func redisOptions(c *config.Config) (redis.Options, error) {
+	r := c.Store.Redis
+	o := redis.Options{
+		URL: r.URL, Timeout: time.Duration(r.Timeout), Prefix: r.Prefix,
+		Username: r.Username, Password: r.Password, SentinelMaster: r.SentinelMaster,
+	}
+	if r.TLS == (config.RedisTLS{}) {
+		return o, nil
+	}
+	o.TLS = &tls.Config{ServerName: r.TLS.ServerName, MinVersion: tls.VersionTLS12}
+	if r.TLS.CA != "" {
+		pem, err := os.ReadFile(r.TLS.CA)
+		if err != nil {
+			return o, fmt.Errorf("store.redis.tls.ca: %w", err)
+		}
+		o.TLS.RootCAs = x509.NewCertPool()
+		if !o.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return o, fmt.Errorf("store.redis.tls.ca: %s holds no PEM certificate", r.TLS.CA)
+		}
+	}
+	if r.TLS.Cert != "" || r.TLS.Key != "" {
+		pair, err := tls.LoadX509KeyPair(r.TLS.Cert, r.TLS.Key)
+		if err != nil {
+			return o, fmt.Errorf("store.redis.tls: %w", err)
+		}
+		o.TLS.Certificates = []tls.Certificate{pair}
+	}
+	return o, nil
+}
+
+// checkRedis returns what is wrong with the words about Redis, as far as no server has to be asked.
+func checkRedis(c *config.Config) []config.Problem {
+	if c.Store.Redis.URL == "" {
+		return nil
+	}
+	o, err := redisOptions(c)
+	if err == nil {
+		err = o.Check()
+	}
+	if err == nil {
+		return nil
+	}
+	return []config.Problem{c.Problem("store.redis", err.Error(), "as in redis: {url: \"redis://127.0.0.1:6379/0\"}")}
+}
