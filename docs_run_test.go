@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirgate/weir/internal/redistest"
 )
 
 // TestDocumentedCommands runs the pages' commands in a copy of the checkout, before a service.
@@ -65,14 +67,17 @@ func checkout(t *testing.T) string {
 }
 
 // A session is a reader who does what a page says. Where the page says 8080, 9090 and 3000, free ports
-// are used; a service of the reader's listens on the last.
+// are used; a service of the reader's listens on the last. 6379 is a Redis, if a file that the page has
+// the reader write names it.
 type session struct {
 	t          *testing.T
 	ctx        context.Context
 	dir, bin   string
-	front      string // host:port where what runs in the background listens
-	admin      string // host:port in place of the admin address's default
+	front      string   // host:port where what runs in the background listens
+	admin      string   // host:port in place of the admin address's default
+	pairs      []string // the page's ports, each with the one that is used
 	ports      *strings.Replacer
+	env        []string
 	output     string // of the last block of commands
 	background *process
 }
@@ -85,7 +90,8 @@ func newSession(t *testing.T, dir, bin string) *session {
 	front.Close()
 	admin.Close()
 	s := &session{t: t, ctx: ctx, dir: dir, bin: bin, front: front.Addr().String(), admin: admin.Addr().String()}
-	s.ports = strings.NewReplacer(":8080", portOf(front), ":9090", portOf(admin), ":3000", portOf(service))
+	s.pairs = []string{":8080", portOf(front), ":9090", portOf(admin), ":3000", portOf(service)}
+	s.ports = strings.NewReplacer(s.pairs...)
 	t.Cleanup(s.stop)
 	return s
 }
@@ -114,7 +120,26 @@ func serveHello(t *testing.T, l net.Listener) {
 	t.Cleanup(func() { server.Close(); <-done })
 }
 
+// serveRedis starts a server for a page that names one. It is waited for so long that a busy machine
+// does not make the page wrong.
+func (s *session) serveRedis() {
+	s.pairs = append(s.pairs, ":6379", ":"+redistest.Start(s.t).Port())
+	s.ports = strings.NewReplacer(s.pairs...)
+	s.env = append(s.env, "WEIR_STORE_REDIS_TIMEOUT=5s")
+}
+
+// asksRedis reports whether f is a file that names a Redis.
+func asksRedis(f fence) bool { return isFile(f) && strings.Contains(f.text, ":6379") }
+
+// isFile reports whether f is a file that the page has the reader write.
+func isFile(f fence) bool {
+	return (f.lang == "yaml" || f.lang == "go") && strings.Contains(f.tag, ".")
+}
+
 func (s *session) play(p *page) {
+	if slices.ContainsFunc(p.fences, asksRedis) {
+		s.serveRedis()
+	}
 	for _, f := range p.fences {
 		where := fmt.Sprintf("%s:%d", p.name, f.line)
 		text := s.ports.Replace(f.text)
@@ -123,7 +148,7 @@ func (s *session) play(p *page) {
 			s.commands(where, text)
 		case f.lang == "text" && f.tag == "output":
 			s.expect(where, text)
-		case (f.lang == "yaml" || f.lang == "go") && strings.Contains(f.tag, "."):
+		case isFile(f):
 			s.write(f.tag, text)
 		}
 	}
@@ -161,7 +186,7 @@ func (s *session) command(script string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, "bash", "-o", "pipefail", "-c", script)
 	cmd.Dir, cmd.WaitDelay = s.dir, 5*time.Second
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "WEIR_") })
-	cmd.Env = append(env, "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*", "WEIR_ADMIN="+s.admin)
+	cmd.Env = append(append(env, s.env...), "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*", "WEIR_ADMIN="+s.admin)
 	return cmd
 }
 

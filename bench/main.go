@@ -12,6 +12,7 @@ import (
 	"github.com/weirgate/weir/bench/limiters"
 	"github.com/weirgate/weir/bench/report"
 	"github.com/weirgate/weir/bench/road"
+	"github.com/weirgate/weir/bench/shared"
 	"github.com/weirgate/weir/bench/wire"
 )
 
@@ -38,6 +39,7 @@ func exit(err error) {
 type length struct {
 	limiters limiters.Options
 	road     road.Options
+	shared   shared.Options
 	wire     wire.Options
 }
 
@@ -46,12 +48,14 @@ func plan(long bool) length {
 		return length{
 			limiters.Options{Rounds: 21, Slot: 200 * time.Millisecond, Expire: 6 * time.Second, Repeats: 5},
 			road.Options{Rounds: 41, Slot: 50 * time.Millisecond},
+			shared.Options{Rounds: 11, Slot: time.Second},
 			wire.Options{Rounds: 11, Slot: 4 * time.Second, Unpinned: true},
 		}
 	}
 	return length{
 		limiters.Options{Rounds: 9, Slot: 60 * time.Millisecond, Expire: 2500 * time.Millisecond, Repeats: 3},
 		road.Options{Rounds: 15, Slot: 20 * time.Millisecond},
+		shared.Options{Rounds: 5, Slot: 400 * time.Millisecond},
 		wire.Options{Rounds: 5, Slot: 1500 * time.Millisecond},
 	}
 }
@@ -69,6 +73,7 @@ func subjects() []subject {
 		{"decision", func(l length) (report.Section, error) { return road.Decision(l.road) }},
 		{"client", func(l length) (report.Section, error) { return road.Client(l.road) }},
 		{"policy", func(l length) (report.Section, error) { return road.Policy(l.road) }},
+		{"redis", func(l length) (report.Section, error) { return shared.Redis(l.shared) }},
 		{"proxy", func(l length) (report.Section, error) { return wire.Proxies(l.wire) }},
 	}
 }
