@@ -30,7 +30,7 @@ func newMetrics(c *counts, g *diagnosis, o Options) *metrics {
 		requests: seconds("request_duration_seconds", "Time from the decision to the end of the answer."),
 		store: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weir_store_duration_seconds", Help: "Time that a request waited for the shared store.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .015, .02, .05, .1},
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .015, .017, .02, .05, .1},
 		}),
 		upstream: seconds("upstream_duration_seconds", "Time until the upstream's header was there."),
 		chainEntries: prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -1,6 +1,8 @@
 package failover
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -17,6 +19,7 @@ type breaker struct {
 	row    atomic.Int64  // failures since the last answer
 	heard  atomic.Int64  // when the store last answered, in nanoseconds
 	opened atomic.Int64  // when the breaker last opened, in nanoseconds
+	vague  atomic.Bool   // it opened for silence, and nobody has said yet what is behind that
 }
 
 func isOpen(era uint64) bool { return era&1 == 1 }
@@ -40,8 +43,22 @@ func (b *breaker) failed(era uint64, at time.Time, cause error) bool {
 		return false
 	}
 	b.opened.Store(b.moment(at))
+	b.vague.Store(isSilence(cause))
 	b.log.Warn("the shared store does not answer: it is left alone", "failures", b.most, "error", cause)
 	return true
+}
+
+// isSilence reports whether err tells only that nothing was heard.
+func isSilence(err error) bool {
+	return errors.Is(err, errTimeout) || errors.Is(err, errStarved) || errors.Is(err, errShort) || err == context.DeadlineExceeded
+}
+
+// explain says once what is behind the silence for which the breaker opened, if a probe found out: a
+// request's patience ends before the store's own account of it.
+func (b *breaker) explain(err error) {
+	if !isSilence(err) && b.vague.CompareAndSwap(true, false) {
+		b.log.Warn("why the shared store does not answer", "error", err)
+	}
 }
 
 // moment is at in nanoseconds.
@@ -60,5 +77,5 @@ func (b *breaker) mend(at time.Time) {
 	b.row.Store(0)
 	b.heard.Store(b.moment(at))
 	b.era.Add(1)
-	b.log.Info("the shared store answers again", "after", time.Duration(b.moment(at)-b.opened.Load()))
+	b.log.Info("the shared store answers again", "after", time.Duration(b.moment(at)-b.opened.Load()).Round(time.Millisecond).String())
 }

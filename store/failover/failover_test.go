@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,31 @@ func TestAbsentAtStart(t *testing.T) {
 			t.Errorf("after its return: %+v, want the shared count, without the hits of the outage", st)
 		}
 	})
+}
+
+// What opened the breaker by its silence is told of once more, when a probe knows why.
+func TestSilenceIsExplained(t *testing.T) {
+	for _, c := range []struct {
+		first, then mood
+		warnings    int
+	}{{mute, broken, 2}, {broken, broken, 1}, {deaf, deaf, 1}} {
+		inBubble(t, Options{}, func(h *house) {
+			h.far.be(c.first)
+			h.passes(perMinute(5), "a", 3)
+			if n := h.logged("WARN"); n != 1 {
+				t.Errorf("%d warnings at once, want 1:\n%s", n, h.log)
+			}
+			h.far.be(c.then)
+			time.Sleep(4500 * time.Millisecond) // four probes
+			synctest.Wait()
+			if n := h.logged("WARN"); n != c.warnings {
+				t.Errorf("%d warnings, want %d:\n%s", n, c.warnings, h.log)
+			}
+			if told := strings.Contains(h.log.String(), errBroken.Error()); told != (c.then == broken) {
+				t.Errorf("the cause is told: %v\n%s", told, h.log)
+			}
+		})
+	}
 }
 
 // CNT-36, FAL-04: what was counted in an outage is not sent afterwards.

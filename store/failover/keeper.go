@@ -57,7 +57,8 @@ func (s *Store) rest(d time.Duration) bool {
 
 func (s *Store) mend() {
 	if s.breaker.open() {
-		if s.probe() != nil {
+		if err := s.probe(); err != nil {
+			s.breaker.explain(err)
 			return
 		}
 		s.breaker.mend(time.Now())
