@@ -50,7 +50,7 @@ func build(t testing.TB, yaml string) *house {
 // records waits until n decisions are recorded, and fails if there are ever more.
 func (h *house) records(t *testing.T, n int) []journal.Entry {
 	t.Helper()
-	eventually(t, "records", func() bool { return h.journal.Totals().Requests >= uint64(n) })
+	eventually(t, "records", func() bool { return len(h.journal.Recent(n)) >= n })
 	got := h.journal.Recent(n + 1)
 	if len(got) != n {
 		t.Fatalf("%d decisions are recorded, want %d", len(got), n)
