@@ -21,11 +21,16 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the process at once
-	code := run(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stop()
+		<-signals // who asks twice does not want to wait for what is under way
+		os.Exit(exitFailed)
+	}()
+	os.Exit(run(ctx, os.Args[1:]))
 }
 
 // run executes the command line and returns the exit code.
