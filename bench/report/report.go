@@ -64,10 +64,13 @@ func (r *Report) Missed() (missed []Check) {
 	return missed
 }
 
-// Save writes the report to latest.md and latest.json in dir.
+// Save writes the report to latest.md and latest.json in dir, which is made if it is not there.
 func (r *Report) Save(dir string) error {
 	text, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "latest.json"), append(text, '\n'), 0o644); err != nil {
