@@ -19,8 +19,8 @@ import (
 )
 
 // Open returns a middleware as the configuration file at path says, which is read once, and counts in
-// memory. What the file says of listeners, of upstreams and of the admin address is passed over; see
-// [Middleware.Metrics]. Refusals and the chain diagnosis are logged to [slog.Default]. The returned
+// memory, quotas included: a restart forgets them. What the file says of listeners, of upstreams and of
+// the admin address is passed over; see [Middleware.Metrics]. Refusals and the chain diagnosis are logged to [slog.Default]. The returned
 // function ends what the middleware runs in the background; it is called when no request is on its way
 // any longer.
 func Open(path string) (*Middleware, func(), error) {
