@@ -82,18 +82,31 @@ func (e *Engine) Swap(s *Snapshot) *Snapshot { return e.current.Swap(s) }
 // Decide returns the answer to req under s. It must be given to Record exactly once, when the answer
 // ended, and not be used afterwards.
 func (e *Engine) Decide(ctx context.Context, s *Snapshot, req weir.Request) *weir.Decision {
-	d := e.decisions.Get().(*weir.Decision)
-	d.Request, d.At = req, e.now()
+	d := e.Begin(req)
 	s.Policy.Identify(d)
 	rule := s.Policy.Match(d)
 	if rule == nil {
 		return d // decided without counting
 	}
 	rule.Hits(d)
-	e.lease(d)
-	err := s.Store.Take(ctx, d.At, d.Hits, d.Statuses)
+	err := e.Charge(ctx, s, d)
 	rule.Decide(d, err)
 	return d
+}
+
+// Begin returns the empty decision about req, made now, for a front that finds the hits by itself. It
+// must be given to Record, as that of Decide.
+func (e *Engine) Begin(req weir.Request) *weir.Decision {
+	d := e.decisions.Get().(*weir.Decision)
+	d.Request, d.At = req, e.now()
+	return d
+}
+
+// Charge asks the store of s for the hits of d, of which d.Statuses has as many. An error means that it
+// could not answer.
+func (e *Engine) Charge(ctx context.Context, s *Snapshot, d *weir.Decision) error {
+	e.lease(d)
+	return s.Store.Take(ctx, d.At, d.Hits, d.Statuses)
 }
 
 // Record notes what became of d under s: it charges the limits that depend on the answer's HTTP
