@@ -8,10 +8,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -47,8 +45,8 @@ type App struct {
 	journal *journal.Journal
 	store   *store
 	engine  *engine.Engine
-	proxy   *proxy.Proxy // nil if there is none
-	front   net.Listener // of the proxy
+	fronts  []*front
+	proxy   *proxy.Proxy // one of the fronts, or nil
 	admin   *adminServer // nil if there is none
 
 	started *config.Config // what the listeners were opened by
@@ -98,13 +96,8 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	a.engine = engine.New(s, a.journal, time.Now)
-	if l.Config.Listen != "" {
-		if a.front, err = proxy.Listen(l.Config.Listen); err != nil {
-			return listenError("listen", l.Config.Listen, err)
-		}
-		if a.proxy, err = proxy.New(a.engine, proxyOptions(l.Config, a.log, a.journal.RefusedConnection)); err != nil {
-			return fmt.Errorf("%w: tls.cert and tls.key must name a readable pair of PEM files", err)
-		}
+	if err = a.openFronts(l.Config); err != nil {
+		return err
 	}
 	if l.Config.Admin != "" {
 		if a.admin, err = openAdmin(l.Config, a.journal, a.ready); err != nil {
@@ -116,8 +109,8 @@ func (a *App) open(l *Loaded) error {
 
 // close closes what open opened. It may be called when open failed half-way.
 func (a *App) close() {
-	if a.front != nil {
-		a.front.Close()
+	for _, f := range a.fronts {
+		f.listener.Close()
 	}
 	if a.admin != nil {
 		a.admin.close()
@@ -163,8 +156,10 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
+	for _, f := range a.fronts {
+		task(func() error { return f.server.Serve(f.listener) })
+	}
 	if a.proxy != nil {
-		task(func() error { return a.proxy.Serve(a.front) })
 		task(func() error { a.checkUpstreams(ctx); return nil })
 	}
 	if a.admin != nil {
@@ -188,8 +183,11 @@ func (a *App) Run(ctx context.Context) error {
 // announce says in one line what is served where.
 func (a *App) announce() {
 	where := []any{"config", cmp.Or(a.options.Config, "defaults")}
-	if a.front != nil {
-		where = append(where, "listen", a.front.Addr().String(), "upstream", a.started.Upstream)
+	for _, f := range a.fronts {
+		where = append(where, f.name, f.listener.Addr().String())
+	}
+	if a.proxy != nil {
+		where = append(where, "upstream", a.started.Upstream)
 	}
 	if a.admin != nil {
 		where = append(where, "admin", a.admin.listener.Addr().String())
@@ -213,10 +211,8 @@ func (a *App) ready() error {
 func (a *App) drain() {
 	a.log.Info("draining", "at most", time.Duration(a.started.Server.Drain).String())
 	a.draining.Store(true)
-	if a.proxy != nil {
-		if err := a.proxy.Drain(context.Background()); err != nil {
-			a.log.Warn(err.Error())
-		}
+	if err := a.drainFronts(); err != nil {
+		a.log.Warn(err.Error())
 	}
 	if a.admin != nil {
 		a.admin.close()

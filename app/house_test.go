@@ -149,7 +149,9 @@ func rename(t testing.TB, path, text string) {
 }
 
 // url returns the address of a path behind Weir.
-func (h *house) url(path string) string { return "http://" + h.front.Addr().String() + path }
+func (h *house) url(path string) string {
+	return "http://" + h.fronts[0].listener.Addr().String() + path
+}
 
 // client returns one that speaks HTTP/1.1, or HTTP/2 in the clear.
 func client(t testing.TB, http2 bool) *http.Client {

@@ -65,7 +65,6 @@ func proxyOptions(c *config.Config, log *slog.Logger, refused func(fault string,
 		HeaderTimeout: time.Duration(c.Server.HeaderTimeout),
 		IdleTimeout:   time.Duration(c.Server.IdleTimeout),
 		MaxHeader:     int(c.Server.MaxHeader),
-		Drain:         time.Duration(c.Server.Drain),
 		Logger:        log,
 		Refused:       refused,
 	}

@@ -74,7 +74,7 @@ func TestStopDrains(t *testing.T) {
 		}()
 		<-began
 		h.stop()
-		eventually(t, "the listener's end", func() bool { return refuses("tcp", h.front.Addr().String()) })
+		eventually(t, "the listener's end", func() bool { return refuses("tcp", h.fronts[0].listener.Addr().String()) })
 		select {
 		case err := <-h.done:
 			t.Fatalf("Run did not wait: %v", err)
@@ -112,7 +112,7 @@ func TestStopCutsOffWebSockets(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello\n")
 		io.Copy(io.Discard, c)
 	})})
-	c, err := net.Dial("tcp", h.front.Addr().String())
+	c, err := net.Dial("tcp", h.fronts[0].listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	certify(t, cert, key, "one.test")
 	h := build(t, plan{yaml: basics + "tls: {cert: " + cert + ", key: " + key + "}\n"})
 	name := func() string {
-		c, err := tls.Dial("tcp", h.front.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		c, err := tls.Dial("tcp", h.fronts[0].listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -378,7 +378,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 // A connection that is refused before there is a request leaves a count and a line.
 func TestRefusedConnectionsAreNoted(t *testing.T) {
 	h := build(t, plan{yaml: basics})
-	c, err := net.Dial("tcp", h.front.Addr().String())
+	c, err := net.Dial("tcp", h.fronts[0].listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestRefusedConnectionsAreNoted(t *testing.T) {
 // A listener that dies under a running Weir ends it with an error that names it.
 func TestRunEndsWithItsListener(t *testing.T) {
 	for name, kill := range map[string]func(*house){
-		"proxy 127.0.0.1:": func(h *house) { h.front.Close() },
+		"proxy 127.0.0.1:": func(h *house) { h.fronts[0].listener.Close() },
 		"admin":            func(h *house) { h.admin.listener.Close() },
 	} {
 		h := build(t, plan{yaml: basics})
@@ -411,7 +411,7 @@ func TestRunEndsWithItsListener(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: Run returned %v", name, err)
 		}
-		if !refuses("tcp", h.front.Addr().String()) || !refuses("tcp", h.admin.listener.Addr().String()) {
+		if !refuses("tcp", h.fronts[0].listener.Addr().String()) || !refuses("tcp", h.admin.listener.Addr().String()) {
 			t.Errorf("%s: something is left open", name)
 		}
 	}

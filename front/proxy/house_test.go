@@ -71,9 +71,6 @@ func quiet(o Options) Options {
 	if o.MaxHeader == 0 {
 		o.MaxHeader = 16 << 10
 	}
-	if o.Drain == 0 {
-		o.Drain = 5 * time.Second
-	}
 	return o
 }
 

@@ -150,7 +150,7 @@ func TestDrainWaits(t *testing.T) {
 // What does not end in time is cut off: streams, and connections that were upgraded.
 func TestDrainCutsOff(t *testing.T) {
 	began := make(chan bool, 1)
-	h := build(t, plan{options: Options{Drain: 50 * time.Millisecond}, upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := build(t, plan{upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/ws" {
 			upgrade(w, r)
 			return
@@ -165,7 +165,9 @@ func TestDrainCutsOff(t *testing.T) {
 		}
 	}()
 	<-began
-	if err := h.Drain(context.Background()); err == nil || !strings.Contains(err.Error(), "2 requests cut off") {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := h.Drain(ctx); err == nil || !strings.Contains(err.Error(), "2 requests cut off") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := socket.ReadByte(); err == nil {

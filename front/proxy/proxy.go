@@ -23,7 +23,6 @@ type Options struct {
 	HeaderTimeout time.Duration  // for a whole request header; 408 afterwards
 	IdleTimeout   time.Duration  // before an unused connection is closed, and for a reader that takes nothing
 	MaxHeader     int            // bytes of a request header; 431 above
-	Drain         time.Duration  // how long requests may go on after Drain was called
 	Logger        *slog.Logger
 	// Refused is told of connections that are ended for a fault without a decision: one of [Faults], and
 	// the peer, which is the zero Addr at a unix socket. Nil: nobody is.
@@ -119,11 +118,8 @@ func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) {
 	p.middleware.Serve(w, r, p.next)
 }
 
-// Drain accepts nothing more and waits for requests to end, at most for the configured time or until
-// ctx ends. What is left then, upgraded connections among it, is cut off, and an error says so.
+// Drain accepts nothing more and waits for requests to end, at most until ctx ends. What is left then, upgraded connections among it, is cut off, and an error says so.
 func (p *Proxy) Drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, p.options.Drain)
-	defer cancel()
 	err := p.server.Shutdown(ctx)
 	if err == nil {
 		err = p.wait(ctx) // Shutdown forgets connections that were upgraded
