@@ -12,7 +12,7 @@ import (
 func Planned() []string {
 	return []string{
 		"whoami", "allow", "keys", "jwt", "plans", "self_service", "penalties",
-		"forward_auth", "rls", "ext_authz", "spoe", "metrics.top_clients", "tracing",
+		"metrics.top_clients", "tracing",
 		"waf", "rules[].waf", "rules[].require_key", "rules[].scopes",
 	}
 }

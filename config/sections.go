@@ -193,7 +193,8 @@ type Front struct {
 type RLS struct {
 	// Address. Empty: no such front.
 	Listen string `yaml:"listen"`
-	// Directory or file in the format of envoyproxy/ratelimit.
+	// Directory or file in the format of envoyproxy/ratelimit, or xds://HOST:PORT/NODE of a control
+	// plane that serves it.
 	Config string `yaml:"config"`
 	// Whether to count and store as envoyproxy/ratelimit does.
 	Compat bool `yaml:"compat"`

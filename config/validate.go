@@ -107,11 +107,7 @@ func (c *Config) settle() {
 }
 
 func (k *checker) fronts() {
-	k.want("listen", k.Listen, wantListen(k.Listen))
-	k.want("admin", k.Admin, wantListen(k.Admin))
-	if k.Listen != "" && k.Listen == k.Admin && !strings.HasSuffix(k.Listen, ":0") {
-		k.wrong("admin", k.Admin+" is the address of listen, too", "give each its own port")
-	}
+	k.addresses()
 	if k.Admin != "" && !isLoopback(k.Admin) && k.missing("admin_token", k.AdminToken) {
 		k.wrong("admin", shown(k.Admin)+" can be reached from outside, and there is no admin_token", "set admin_token or admin_token_file, or listen on 127.0.0.1")
 	}
@@ -123,6 +119,41 @@ func (k *checker) fronts() {
 	case k.TLS.Cert != "" && k.missing("listen", k.Listen):
 		k.doubt("tls", "no front uses it", "give listen")
 	}
+	if k.ForwardAuth.Listen != "" && !k.believesProxies() {
+		k.wrong("forward_auth.listen", "nothing says who the asking proxy's clients are", "say where it stands, as in client: {path: [nginx]}")
+	}
+	if k.RLS.Listen != "" && k.missing("rls.config", k.RLS.Config) {
+		k.wrong("rls.config", "missing", "give the directory or file of the descriptors, as in rls: {config: /etc/ratelimit/config}")
+	}
+	if k.RLS.Listen == "" && k.RLS.Config != "" {
+		k.doubt("rls", "nothing uses it", `give rls.listen, as in ":8081"`)
+	}
+}
+
+// addresses judges where is listened: each place once.
+func (k *checker) addresses() {
+	first := map[string]string{}
+	for _, at := range []struct{ field, addr string }{
+		{"listen", k.Listen}, {"admin", k.Admin}, {"forward_auth.listen", k.ForwardAuth.Listen}, {"rls.listen", k.RLS.Listen},
+		{"ext_authz.listen", k.ExtAuthz.Listen}, {"spoe.listen", k.SPOE.Listen},
+	} {
+		k.want(at.field, at.addr, wantListen(at.addr))
+		if at.addr == "" || strings.HasSuffix(at.addr, ":0") {
+			continue
+		}
+		if other, taken := first[at.addr]; taken {
+			k.wrong(at.field, at.addr+" is the address of "+other+", too", "give each its own port")
+			continue
+		}
+		first[at.addr] = at.field
+	}
+}
+
+// believesProxies reports whether any peer's word about its client is taken.
+func (k *checker) believesProxies() bool {
+	c := &k.Client
+	return len(c.Path) > 0 || c.Header != "" || len(c.TrustedProxies) > 0 || c.FromRight > 0 ||
+		k.broken("client.path") || k.broken("client.header") || k.broken("client.trusted_proxies") || k.broken("client.from_right")
 }
 
 func (k *checker) upstreams() {
