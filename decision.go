@@ -17,6 +17,10 @@ const (
 	BadRequest       Reason = "bad request"
 	StoreFailed      Reason = "store failed"
 	TooManyHeld      Reason = "tarpit full"
+	FaultOfOurs      Reason = "fault of weir's"
+	// AskedBefore: the request passed within the last 5 seconds, under the same [Request.ID], and was
+	// charged then. It passes again, charged nothing.
+	AskedBefore Reason = "asked before"
 )
 
 // A Decision is the whole answer to one request. It belongs to whoever asked for it until it is

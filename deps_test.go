@@ -28,15 +28,3 @@ func TestDependencies(t *testing.T) {
 		t.Errorf("dependencies.txt is not what the binary is made of (-listed +linked):\n%s", diff)
 	}
 }
-
-// TestEmbeddable keeps the public middleware light: a program that embeds it gets no command line,
-// no file watcher and no PROXY protocol with it.
-func TestEmbeddable(t *testing.T) {
-	heavy := []string{"github.com/spf13/cobra", "github.com/fsnotify/fsnotify", "github.com/pires/go-proxyproto", "google.golang.org/grpc",
-		"github.com/redis/go-redis/v9", "go.etcd.io/bbolt"}
-	for _, p := range goList(t, "-deps", "./middleware") {
-		if p.Module != nil && slices.Contains(heavy, p.Module.Path) {
-			t.Errorf("middleware pulls in %s", p.ImportPath)
-		}
-	}
-}

@@ -29,7 +29,10 @@ var house = map[string]room{
 	"internal/chain":     {layer: 1},
 	"internal/tarpit":    {layer: 1},
 	"internal/redistest": {layer: 1},
+	"internal/proctest":  {layer: 1},
 	"front/proxy/guard":  {layer: 1},
+	"front/spoe/spop":    {layer: 1},
+	"stickexport":        {layer: 1, modules: []string{"github.com/prometheus/client_golang"}},
 
 	"store/memory":    {layer: 2},
 	"store/redis":     {layer: 2, modules: []string{"github.com/redis/go-redis/v9"}},
@@ -38,14 +41,33 @@ var house = map[string]room{
 	"store/storetest": {layer: 2, modules: []string{"github.com/google/go-cmp"}},
 	"policy":          {layer: 2},
 	"journal":         {layer: 2, modules: []string{"github.com/prometheus/client_golang"}},
+	"internal/mark":   {layer: 2},
 
-	"engine":      {layer: 3},
-	"middleware":  {layer: 4},
-	"front/proxy": {layer: 5, modules: []string{"github.com/pires/go-proxyproto"}},
-	"app":         {layer: 6, modules: []string{"github.com/fsnotify/fsnotify"}},
+	"front/envoyrls/descriptors": {layer: 2, modules: []string{"go.yaml.in/yaml/v3"}},
 
-	"cmd/weir":        {layer: 7, modules: []string{"github.com/spf13/cobra"}},
-	"internal/docgen": {layer: 7},
+	"engine":                            {layer: 3},
+	"front/envoyrls/descriptors/follow": {layer: 3, modules: []string{"github.com/fsnotify/fsnotify"}},
+	"front/envoyrls/environment":        {layer: 3},
+	"front/envoyrls/xds":                {layer: 3, modules: append(envoyAPI(), "github.com/envoyproxy/go-control-plane/ratelimit", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf")},
+
+	"embedded":       {layer: 4},
+	"front/envoyrls": {layer: 4, modules: append(envoyAPI(), "google.golang.org/protobuf", "github.com/prometheus/client_golang")},
+
+	"middleware":        {layer: 5},
+	"grpcmw":            {layer: 5, modules: []string{"google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"}},
+	"front/extauthz":    {layer: 5, modules: append(envoyAPI(), "google.golang.org/genproto/googleapis/rpc")},
+	"front/forwardauth": {layer: 5},
+	"front/spoe":        {layer: 5},
+	"front/proxy":       {layer: 6, modules: []string{"github.com/pires/go-proxyproto"}},
+	"app":               {layer: 7, modules: []string{"github.com/fsnotify/fsnotify"}},
+
+	"cmd/weir":        {layer: 8, modules: []string{"github.com/spf13/cobra"}},
+	"internal/docgen": {layer: 8},
+}
+
+// envoyAPI are the modules of a service that Envoy asks.
+func envoyAPI() []string {
+	return []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc"}
 }
 
 type listed struct {

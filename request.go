@@ -8,7 +8,8 @@ import (
 // A Request is what a front saw of one request: everything a decision may depend on, and no body.
 // A front fills it from the wire without judging any of it.
 type Request struct {
-	// Front names the way in: proxy, middleware, forward_auth, rls, spoe, ext_authz, replay.
+	// Front names the way in: proxy, middleware, forward_auth, rls, spoe, ext_authz, grpc,
+	// replay.
 	Front string
 
 	// Peer is the address at the other end of the connection, or the PROXY protocol's source where
@@ -26,6 +27,10 @@ type Request struct {
 	// Header holds the header lines under their canonical names (net/textproto); names with an
 	// underscore or a dot stay names of their own.
 	Header http.Header
+
+	// ID names the request where a front may be asked about it more than once, so that it is charged
+	// once: see [AskedBefore]. Whoever asks for the client chose it, never the client. Empty elsewhere.
+	ID string
 
 	// Trace asks for [Client.Hops]: every step of the resolution, for explain and whoami.
 	Trace bool

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/middleware"
 	"github.com/weirgate/weir/respond"
 )
 
@@ -47,6 +47,7 @@ type App struct {
 	engine  *engine.Engine
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
+	rls     *rls         // one of the fronts, or nil
 	admin   *adminServer // nil if there is none
 
 	started *config.Config // what the listeners were opened by
@@ -54,6 +55,7 @@ type App struct {
 
 	draining atomic.Bool
 
+	naming    sync.Mutex // of the rules, for the metrics
 	reloading sync.Mutex
 	config    *config.Config    // in force
 	tried     [sha256.Size]byte // sum of the file's content that was last put in force or refused
@@ -96,7 +98,7 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	a.engine = engine.New(s, a.journal, time.Now)
-	if err = a.openFronts(l.Config); err != nil {
+	if err = a.openFronts(l); err != nil {
 		return err
 	}
 	if l.Config.Admin != "" {
@@ -134,7 +136,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, erro
 	return &engine.Snapshot{
 		Policy:    l.Policy,
 		Store:     a.store.Store,
-		Respond:   respond.New(middleware.RespondOptions(l.Config)),
+		Respond:   respond.New(embedded.RespondOptions(l.Config)),
 		Upstreams: upstreams,
 	}, nil
 }
@@ -161,6 +163,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.proxy != nil {
 		task(func() error { a.checkUpstreams(ctx); return nil })
+	}
+	if a.rls != nil {
+		task(func() error { a.rls.follow(ctx, a); return nil })
 	}
 	if a.admin != nil {
 		task(a.admin.serve)

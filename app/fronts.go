@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/front/extauthz"
+	"github.com/weirgate/weir/front/forwardauth"
 	"github.com/weirgate/weir/front/proxy"
+	"github.com/weirgate/weir/front/spoe"
 )
 
 // A front is a way in that listens.
 type front struct {
-	name     string // of the section of the configuration that opens it
+	name     string // the field of the configuration that opens it
 	listener net.Listener
 	server   server
 }
@@ -28,31 +31,72 @@ type server interface {
 	Drain(ctx context.Context) error
 }
 
-// openFronts opens every front that c names.
-func (a *App) openFronts(c *config.Config) error {
-	if c.Listen == "" {
-		return nil
-	}
-	l, err := a.listen("listen", c.Listen)
-	if err != nil {
-		return err
-	}
-	if a.proxy, err = proxy.New(a.engine, proxyOptions(c, a.log, a.journal.RefusedConnection)); err != nil {
-		return fmt.Errorf("%w: tls.cert and tls.key must name a readable pair of PEM files", err)
-	}
-	l.server = a.proxy
-	return nil
+// faults are the names of all that a front may refuse without a decision.
+func faults() []string {
+	return slices.Concat(proxy.Faults(), forwardauth.Faults(), spoe.Faults())
 }
 
-// listen opens the address that the field name gives, for a front that is still to get its server.
-func (a *App) listen(name, addr string) (*front, error) {
+// openFronts opens every front that l names.
+func (a *App) openFronts(l *Loaded) error {
+	c := l.Config
+	for _, f := range []struct {
+		field, addr string
+		server      func(*Loaded) (server, error)
+	}{
+		{"listen", c.Listen, a.newProxy},
+		{"forward_auth.listen", c.ForwardAuth.Listen, a.newForwardAuth},
+		{"rls.listen", c.RLS.Listen, a.newRLS},
+		{"ext_authz.listen", c.ExtAuthz.Listen, a.newExtAuthz},
+		{"spoe.listen", c.SPOE.Listen, a.newSPOE},
+	} {
+		if f.addr == "" {
+			continue
+		}
+		if err := a.openFront(f.field, f.addr, func() (server, error) { return f.server(l) }); err != nil {
+			return err
+		}
+	}
+	return a.openRLSPorts(l)
+}
+
+// openFront opens a front at the address that field gives.
+func (a *App) openFront(field, addr string, server func() (server, error)) error {
 	l, err := proxy.Listen(addr)
 	if err != nil {
-		return nil, listenError(name, addr, err)
+		return listenError(field, addr, err)
 	}
-	f := &front{name: name, listener: l}
+	f := &front{name: field, listener: l}
 	a.fronts = append(a.fronts, f)
-	return f, nil
+	f.server, err = server()
+	return err
+}
+
+func (a *App) newProxy(l *Loaded) (server, error) {
+	p, err := proxy.New(a.engine, proxyOptions(l.Config, a.log, a.journal.RefusedConnection))
+	if err != nil {
+		return nil, fmt.Errorf("%w: tls.cert and tls.key must name a readable pair of PEM files", err)
+	}
+	a.proxy = p
+	return p, nil
+}
+
+func (a *App) newForwardAuth(l *Loaded) (server, error) {
+	bounds := l.Config.Server
+	return forwardauth.New(a.engine, forwardauth.Options{
+		HeaderTimeout: time.Duration(bounds.HeaderTimeout),
+		IdleTimeout:   time.Duration(bounds.IdleTimeout),
+		MaxHeader:     int(bounds.MaxHeader),
+		Logger:        a.log,
+		Refused:       a.journal.RefusedConnection,
+	}), nil
+}
+
+func (a *App) newExtAuthz(*Loaded) (server, error) {
+	return extauthz.New(a.engine, extauthz.Options{Log: a.log}), nil
+}
+
+func (a *App) newSPOE(l *Loaded) (server, error) {
+	return spoe.New(a.engine, spoe.Options{KeyHeader: l.Config.Keys.Header, Refused: a.journal.RefusedConnection, Log: a.log}), nil
 }
 
 // drainFronts drains all fronts at once, within the configured time.

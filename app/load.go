@@ -15,6 +15,7 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/front/envoyrls/environment"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/store/memory"
@@ -27,7 +28,9 @@ type Loaded struct {
 	Policy   *policy.Policy // nil if there is an error among the problems
 	Problems []config.Problem
 
-	Fileless bool // there is no configuration file
+	Fileless bool                  // there is no configuration file
+	RLS      *environment.Settings // of the rate limit service, if there is one
+	DropIn   bool                  // the environment is that of envoyproxy/ratelimit, and there is no file
 }
 
 // commandLine is the file of problems that the command line gives rise to.
@@ -45,6 +48,8 @@ func (l *Loaded) Err() error {
 func (l *Loaded) serves() error {
 	var p config.Problem
 	switch c := l.Config; {
+	case cmp.Or(c.ForwardAuth.Listen, c.RLS.Listen, c.ExtAuthz.Listen, c.SPOE.Listen) != "" && c.Listen == "":
+		return nil
 	case l.Fileless && c.Listen == "":
 		p = config.Problem{File: commandLine, What: "nothing to serve: there is neither --upstream nor a configuration",
 			Cure: "give --upstream http://127.0.0.1:3000, or -c weir.yaml"}
@@ -91,6 +96,8 @@ func Load(o Options) *Loaded {
 	p, problems := policy.Compile(l.Config)
 	l.Problems = slices.Concat(l.Problems, problems, certificate(l.Config))
 	l.Problems = append(l.Problems, checkRedis(l.Config)...)
+	l.loadRLS(o.Env)
+	l.DropIn = l.Fileless && environment.Present(o.Env)
 	config.SortProblems(l.Problems)
 	if !config.HasErrors(l.Problems) {
 		l.Policy = p
@@ -153,7 +160,11 @@ func fromFlags(problems []config.Problem, flags map[string]string) []config.Prob
 // flags that stand for its variables. A service given on the command line, without a file to say
 // where, is served on loopback.
 func (o Options) environment() (env []string, flags map[string]string) {
-	env, flags = slices.Clone(o.Env), map[string]string{}
+	flags = map[string]string{}
+	if o.Config == "" {
+		env = instead(o.Env)
+	}
+	env = append(env, o.Env...) // the last of a name counts
 	override := func(variable, flag string, value *string) {
 		if value != nil {
 			env, flags[variable] = append(env, variable+"="+*value), flag

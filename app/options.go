@@ -11,9 +11,9 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/clientip"
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/middleware"
 )
 
 // newLogger returns what the configuration says logs look like.
@@ -33,8 +33,8 @@ func logLevel(name string) slog.Level {
 }
 
 func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
-	o := middleware.JournalOptions(l.Config, l.Policy)
-	o.Log, o.Version, o.Faults = a.log, a.options.Version, proxy.Faults()
+	o := embedded.JournalOptions(l.Config, l.Policy)
+	o.Log, o.Version, o.Faults = a.log, a.options.Version, faults()
 	o.Gauges = journal.Gauges{
 		MemoryKeys:       a.store.memory.Keys,
 		MemoryEvictions:  a.store.memory.Evictions,
@@ -43,7 +43,7 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 	}
 	if a.store.redis != nil {
 		o.Backend = "redis"
-		o.Gauges.BreakerOpen, o.Gauges.Recalled = a.store.open, a.store.redis.Recalled
+		o.Gauges.BreakerOpen, o.Gauges.Recalled, o.Gauges.StoreFindings = a.store.open, a.store.redis.Recalled, a.store.findings
 	}
 	var err error
 	o.ConfigHash, err = hash(l.Config)

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/middleware"
 )
 
 // follow reloads on every hangup signal, until ctx is done.
@@ -81,7 +81,7 @@ func loadServable(o Options) (*Loaded, error) {
 // errIrregular is why a pipe, which the program may be started with, is not read a second time.
 var errIrregular = errors.New("not a regular file, so it is read at the start only: put the configuration into a file")
 
-// replace does first everything that can fail, and then swaps once.
+// replace reads the configuration and puts it in force.
 func (a *App) replace() error {
 	path := a.options.Config
 	if about, err := os.Stat(path); err == nil && !about.IsDir() && !about.Mode().IsRegular() {
@@ -91,7 +91,11 @@ func (a *App) replace() error {
 	if err != nil {
 		return err
 	}
-	a.store.keepQuotas(loaded.Config, a.log)
+	return a.put(loaded)
+}
+
+// put does first everything that can fail, and then swaps once.
+func (a *App) put(loaded *Loaded) error {
 	prev := a.engine.Current()
 	next, err := a.snapshot(loaded, prev)
 	if err != nil {
@@ -102,16 +106,18 @@ func (a *App) replace() error {
 		return err
 	}
 	changed := config.Diff(a.config, loaded.Config)
+	a.store.follow(loaded.Config, a.log)
+	next.Store = a.store.Store
 	a.engine.Swap(next)
 	select {
 	case a.swapped <- struct{}{}:
 	default: // it is to be looked at already
 	}
 	proxy.CloseIdle(prev.Upstreams, next.Upstreams)
-	a.journal.SetRules(loaded.Policy.Names())
+	a.nameRules()
 	a.journal.SetLog(journal.Addresses(loaded.Config.Log.Addresses), loaded.Config.Log.RefusalsPerSecond)
 	if slices.ContainsFunc(changed, func(path string) bool { return strings.HasPrefix(path, "client.") }) {
-		a.journal.SetChain(middleware.ChainConfig(loaded.Policy))
+		a.journal.SetChain(embedded.ChainConfig(loaded.Policy))
 	}
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.config = loaded.Config
@@ -120,8 +126,24 @@ func (a *App) replace() error {
 	return nil
 }
 
+// mostDomains is how many domains of descriptors are counted apart in the metrics.
+const mostDomains = 100
+
+// nameRules tells the journal which rules there are: those of the policy, and one for each domain of
+// descriptors.
+func (a *App) nameRules() {
+	a.naming.Lock()
+	defer a.naming.Unlock()
+	names := a.engine.Current().Policy.Names()
+	if a.rls != nil {
+		domains := a.rls.Rules()
+		names = slices.Concat(domains[:min(len(domains), mostDomains)], names)
+	}
+	a.journal.SetRules(names)
+}
+
 // fixed are the settings that take effect at the next start only.
-var fixed = []string{"listen", "tls", "proxy_protocol", "admin", "admin_token", "admin_read_token", "server", "data_dir", "store", "log.format"}
+var fixed = []string{"listen", "forward_auth", "rls", "ext_authz", "spoe", "tls", "proxy_protocol", "admin", "admin_token", "admin_read_token", "server", "data_dir", "store", "log.format"}
 
 // tell logs what a reload changed, what it could not change, and what is suspicious.
 func (a *App) tell(l *Loaded, changed []string) {

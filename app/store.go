@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/localdb"
@@ -27,6 +28,9 @@ type store struct {
 	memory       *memory.Store
 	redis        *redis.Store    // nil: none
 	failover     *failover.Store // nil without redis
+	failing      failover.Options
+	windows      *failover.Store // before what counts as envoyproxy/ratelimit does; nil: nothing does
+	more         []*store        // opened beside this one, and closed with it
 	quotas       *localdb.Store  // nil until a quota is configured, and with redis
 	db           *localdb.DB
 }
@@ -42,22 +46,72 @@ func openStore(c *config.Config, log *slog.Logger, waited func(time.Duration)) (
 	}
 	o, err := redisOptions(c)
 	if err == nil {
+		o.Logger = log
 		s.redis, err = redis.New(o)
 	}
 	if err != nil {
 		s.close(log)
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	s.failover = failover.New(s.redis, s.memory, failover.Options{
+	s.failing = failover.Options{
 		Timeout:    time.Duration(c.Store.Redis.Timeout),
 		Failures:   c.Store.Breaker.Failures,
 		ProbeEvery: time.Duration(c.Store.Breaker.ProbeEvery),
 		Replicas:   c.Store.Replicas,
 		Observe:    waited,
 		Logger:     log,
-	})
+	}
+	s.failover = failover.New(s.redis, s.memory, s.failing)
 	s.Store = s.failover
-	return s, nil
+	return s, s.announce(c)
+}
+
+// follow does for c, which is put in force at this moment, what a store that is open can do: from then on
+// what it has to remember is remembered, and the other replicas know what is counted by. It does not fail.
+func (s *store) follow(c *config.Config, log *slog.Logger) {
+	s.keepQuotas(c, log)
+	if err := s.announce(c); err != nil {
+		log.Warn("other replicas do not learn of the policy", "err", err)
+	}
+}
+
+// announce lets other replicas know by which policy this one counts.
+func (s *store) announce(c *config.Config) error {
+	if s.redis == nil {
+		return nil
+	}
+	print, err := countsBy(c)
+	if err == nil {
+		s.redis.Announce(print, replicaName(c))
+	}
+	return err
+}
+
+// countsBy identifies what is counted, for whom, against what: replicas whose counts are one should have
+// the same.
+func countsBy(c *config.Config) (string, error) {
+	only := config.Default()
+	only.Client, only.Limits, only.Rules, only.Default = c.Client, c.Limits, c.Rules, c.Default
+	print, err := hash(only)
+	return print[:min(12, len(print))], err
+}
+
+// replicaName tells an operator which process this is.
+func replicaName(c *config.Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s (process %d, listen %q)", host, os.Getpid(), c.Listen)
+}
+
+// findings are what may be wrong with Redis, and whether it is.
+func (s *store) findings() map[string]bool {
+	all := map[string]bool{}
+	for _, f := range redis.Findings() {
+		all[f.String()] = s.redis.Found(f)
+	}
+	return all
 }
 
 // keepQuotas puts the embedded database before the memory, if c has a quota and it is not there yet.
@@ -85,9 +139,22 @@ func hasQuota(c *config.Config) bool {
 		slices.ContainsFunc(c.Rules, func(r config.Rule) bool { return slices.ContainsFunc(r.Limits, isQuota) })
 }
 
+// window returns a store that counts in Redis as envoyproxy/ratelimit does, with local in its place while
+// Redis is away.
+func (s *store) window(o redis.WindowOptions, local failover.Backend) weir.Store {
+	s.windows = failover.New(redis.NewWindow(s.redis, o), local, s.failing)
+	return s.windows
+}
+
 // close closes what is open, from the outside in.
 func (s *store) close(log *slog.Logger) {
+	for _, other := range s.more {
+		other.close(log)
+	}
 	var errs []error
+	if s.windows != nil {
+		s.windows.Close()
+	}
 	if s.failover != nil {
 		s.failover.Close()
 	}
@@ -104,7 +171,9 @@ func (s *store) close(log *slog.Logger) {
 }
 
 // open reports whether the shared store is left alone because it failed.
-func (s *store) open() bool { return s.failover != nil && s.failover.Open() }
+func (s *store) open() bool {
+	return s.failover != nil && s.failover.Open() || s.windows != nil && s.windows.Open()
+}
 
 // redisOptions returns what c says of Redis. An error says which file cannot be used.
 func redisOptions(c *config.Config) (redis.Options, error) {

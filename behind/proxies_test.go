@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 // A proxy is one that stands in front of Weir, with the configuration that we ship, or an edit of it.
@@ -82,9 +84,9 @@ func (p proxy) connects(addr string) string {
 }
 
 // start starts p in dir, listening at an address that it returns.
-func (p proxy) start(t *testing.T, dir, next string) (*process, string, error) {
-	program := need(t, p.kind)
-	listen, err := freeAddress()
+func (p proxy) start(t *testing.T, dir, next string) (*proctest.Process, string, error) {
+	program := proctest.Need(t, p.kind)
+	listen, err := proctest.FreeAddress()
 	if err != nil {
 		return nil, "", err
 	}
@@ -103,43 +105,27 @@ func (p proxy) start(t *testing.T, dir, next string) (*process, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return running, listen, await(patience, func() error { return listening(running, listen) })
-}
-
-// listening returns nil if something listens at addr and p still runs.
-func listening(p *process, addr string) error {
-	if err := p.gone(); err != nil {
-		return err
-	}
-	network := "tcp"
-	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		network, addr = "unix", path
-	}
-	c, err := net.DialTimeout(network, addr, patience)
-	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", p.name, err, p.log.String())
-	}
-	return c.Close()
+	return running, listen, proctest.Await(patience, func() error { return running.Listening(listen) })
 }
 
 // run runs a proxy in the foreground, as the user who runs the tests. main is for nginx alone.
-func (p proxy) run(dir, program, config, main string) (*process, error) {
+func (p proxy) run(dir, program, config, main string) (*proctest.Process, error) {
 	switch p.kind {
 	case "nginx":
 		if err := writeAll(dir, map[string]string{"weir.conf": config, "nginx.conf": main}); err != nil {
 			return nil, err
 		}
-		return launch("nginx", dir, program, "-e", "stderr", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
+		return proctest.Start("nginx", dir, program, "-e", "stderr", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
 	case "haproxy":
 		if err := writeAll(dir, map[string]string{"main.cfg": haproxyMain, "haproxy.cfg": config}); err != nil {
 			return nil, err
 		}
-		return launch("haproxy", dir, program, "-db", "-q", "-f", "main.cfg", "-f", "haproxy.cfg")
+		return proctest.Start("haproxy", dir, program, "-db", "-q", "-f", "main.cfg", "-f", "haproxy.cfg")
 	}
 	if err := writeAll(dir, map[string]string{"Caddyfile": caddyMain + config}); err != nil {
 		return nil, err
 	}
-	return launch("caddy", dir, program, "run", "--config", "Caddyfile", "--adapter", "caddyfile")
+	return proctest.Start("caddy", dir, program, "run", "--config", "Caddyfile", "--adapter", "caddyfile")
 }
 
 // nginxMain is the file that includes ours, as nginx.conf does on a machine of a user's.

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 // binary is where the program under test lies.
@@ -70,10 +72,10 @@ type road struct {
 	upstream *upstream
 	entry    string // where clients connect to
 	public   bool   // clients have public addresses
-	weir     *process
+	weir     *proctest.Process
 	direct   string // where Weir listens
 	admin    string
-	running  []*process // front last
+	running  []*proctest.Process // front last
 	clients  atomic.Int32
 }
 
@@ -131,7 +133,7 @@ func (r *road) build(p plan) error {
 		next = listen
 	}
 	r.entry = next
-	return await(patience, r.arrives)
+	return proctest.Await(patience, r.arrives)
 }
 
 // arrives returns nil if a request that clients send arrives at the upstream of this very road.
@@ -155,7 +157,7 @@ func (r *road) arrives() error {
 func (r *road) ended() error {
 	var errs []error
 	for _, p := range r.running {
-		errs = append(errs, p.gone())
+		errs = append(errs, p.Gone())
 	}
 	return errors.Join(errs...)
 }
@@ -163,7 +165,7 @@ func (r *road) ended() error {
 func (r *road) logs() string {
 	var all strings.Builder
 	for _, p := range r.running {
-		fmt.Fprintf(&all, "--- %s\n%s", p.name, p.log.String())
+		fmt.Fprintf(&all, "--- %s\n%s", p.Name, p.Log())
 	}
 	return all.String()
 }
@@ -182,21 +184,21 @@ func (r *road) startWeir(p plan) error {
 	if err := writeAll(dir, map[string]string{"weir.yaml": config}); err != nil {
 		return err
 	}
-	weir, err := launch("weir", dir, binary, "run", "-c", "weir.yaml")
+	weir, err := proctest.Start("weir", dir, binary, "run", "-c", "weir.yaml")
 	if err != nil {
 		return err
 	}
 	r.weir, r.running = weir, append(r.running, weir)
-	return await(patience, func() error { return r.announced(p.unix, listen) })
+	return proctest.Await(patience, func() error { return r.announced(p.unix, listen) })
 }
 
 // announced reads the addresses from the line that says that Weir is running.
 func (r *road) announced(unix bool, listen string) error {
-	if err := r.weir.gone(); err != nil {
+	if err := r.weir.Gone(); err != nil {
 		return err
 	}
 	var line struct{ Msg, Listen, Admin string }
-	lines := bufio.NewScanner(strings.NewReader(r.weir.log.String()))
+	lines := bufio.NewScanner(strings.NewReader(r.weir.Log()))
 	for lines.Scan() {
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "weir is running" {
 			r.direct, r.admin = line.Listen, line.Admin
@@ -206,7 +208,7 @@ func (r *road) announced(unix bool, listen string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: weir: %s", errNotYet, r.weir.log.String())
+	return fmt.Errorf("%w: weir: %s", errNotYet, r.weir.Log())
 }
 
 // close ends the proxies, which have nothing to tidy up, and then Weir, which must end well.
@@ -216,11 +218,11 @@ func (r *road) close() {
 		p := r.running[last]
 		r.running = r.running[:last]
 		if p != r.weir {
-			p.end(syscall.SIGKILL)
+			p.End(syscall.SIGKILL)
 			continue
 		}
-		if err := p.end(syscall.SIGTERM); err != nil || strings.Contains(p.log.String(), "panic") {
-			r.t.Errorf("weir: %v\n%s", err, p.log.String())
+		if err := p.End(syscall.SIGTERM); err != nil || strings.Contains(p.Log(), "panic") {
+			r.t.Errorf("weir: %v\n%s", err, p.Log())
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 // A trap is a configuration that looks right, what it does, and what Weir says of it.
@@ -135,7 +137,7 @@ func (r *road) wantDiagnosis(t *testing.T, codes []string) {
 		within = lookEvery
 	}
 	var diff string
-	err := await(within, func() error {
+	err := proctest.Await(within, func() error {
 		got := r.diagnosis(t)
 		if diff = cmp.Diff(codes, got); diff != "" || codes == nil {
 			return errNotYet

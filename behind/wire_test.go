@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 // The ways from the last proxy to Weir that are not plain HTTP over TCP.
@@ -62,7 +64,7 @@ const streamModule = "/usr/lib/nginx/modules/ngx_stream_module.so"
 // nginx's stream module passes connections on and says in the PROXY protocol whose they are.
 func TestNginxStream(t *testing.T) {
 	t.Parallel()
-	need(t, "nginx")
+	proctest.Need(t, "nginx")
 	if _, err := os.Stat(streamModule); err != nil {
 		t.Skip("nginx's stream module is not installed; Debian's package is libnginx-mod-stream")
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // frontNames are the values of the label front; the last stands for all others.
-var frontNames = [...]string{"proxy", "middleware", "forward_auth", "rls", "spoe", "ext_authz", "replay", other}
+var frontNames = [...]string{"proxy", "middleware", "forward_auth", "rls", "spoe", "ext_authz", "grpc", "replay", other}
 
 const (
 	// other is the label of what has no label of its own.
@@ -30,6 +30,7 @@ type counts struct {
 	rules atomic.Pointer[ruleSet]
 
 	requests, refused atomic.Uint64
+	again             atomic.Uint64    // asks about requests that are among them already
 	answers           [6]atomic.Uint64 // by class of the HTTP status; [0]: none was sent
 	resolutions       [sources]atomic.Uint64
 	checks            atomic.Uint64 // hits that the store answered
@@ -113,12 +114,24 @@ func (c *counts) add(d *weir.Decision, o weir.Outcome) {
 		c.refused.Add(1)
 	}
 	c.answers[statusClass(o.HTTP)].Add(1)
-	c.resolutions[d.Client.Source].Add(1)
+	if hasClient(&d.Client) {
+		c.resolutions[d.Client.Source].Add(1)
+	}
 	c.addStore(d)
 	if o.Err != nil && !errors.Is(o.Err, context.Canceled) {
 		c.upstreamFailures.Add(1)
 	}
 }
+
+// addAgain counts another ask about a request that add counted.
+func (c *counts) addAgain(d *weir.Decision) {
+	c.again.Add(1)
+	c.addStore(d)
+}
+
+// hasClient reports whether anybody looked for the client. Envoy's rate limit service is asked by
+// descriptors and knows none.
+func hasClient(c *weir.Client) bool { return c.Source == weir.Unresolved || c.Prefix.IsValid() }
 
 // addStore counts the hits of d by whether the store answered.
 func (c *counts) addStore(d *weir.Decision) {

@@ -72,6 +72,31 @@ func TestRuleThatComesBackIsNew(t *testing.T) {
 	}
 }
 
+// A proxy that asks twice about one request has one request, decided once. What it asked stands in the
+// ring; what the store answered was work.
+func TestAnotherAskIsNoOtherRequest(t *testing.T) {
+	j := New(Options{Rules: []string{"search"}})
+	j.Record(passed(search), ok)
+	again := passed(search)
+	again.Reason = weir.AskedBefore
+	again.Client.Source = weir.Unresolved
+	j.Record(again, ok)
+	j.Record(again, ok)
+
+	want := Totals{Requests: 1, Rules: []RuleTotal{{Rule: "search", Requests: 1}}}
+	if diff := cmp.Diff(want, j.Totals()); diff != "" {
+		t.Errorf("totals (-want +got):\n%s", diff)
+	}
+	got := []uint64{j.counts.again.Load(), j.counts.checks.Load(), j.counts.answers[2].Load(), j.counts.resolutions[weir.Unresolved].Load()}
+	if diff := cmp.Diff([]uint64{2, 3, 1, 0}, got); diff != "" {
+		t.Errorf("asks again, checks, answers 2xx, unresolved (-want +got):\n%s", diff)
+	}
+	recent := j.Recent(5)
+	if len(recent) != 3 || recent[0].Reason != "asked before" || recent[2].Reason != "within limits" {
+		t.Errorf("the ring holds %+v", recent)
+	}
+}
+
 func TestStoreCounts(t *testing.T) {
 	degraded := passed(search)
 	degraded.Degraded, degraded.Statuses = true, nil

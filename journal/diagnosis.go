@@ -34,7 +34,7 @@ func newDiagnosis(c chain.Config) *diagnosis {
 
 // observe shows d to the monitor, unless nobody was looked for.
 func (g *diagnosis) observe(d *weir.Decision) {
-	if d.Reason != weir.Disabled {
+	if d.Reason != weir.Disabled && hasClient(&d.Client) {
 		g.monitor.Load().Observe(d.At, &d.Request, &d.Client)
 	}
 }

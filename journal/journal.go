@@ -45,6 +45,8 @@ type Gauges struct {
 	UpstreamInFlight func() int    // requests at the upstream at this moment
 	BreakerOpen      func() bool   // the shared store is left alone
 	Recalled         func() uint64 // hits refused from memory, without asking the shared store
+	// StoreFindings are what may be wrong with the shared store, by name, each with whether it is.
+	StoreFindings func() map[string]bool
 }
 
 // A Journal is safe for concurrent use.
@@ -86,8 +88,14 @@ func New(o Options) *Journal {
 func Discard() *Journal { return New(Options{Recent: 1}) }
 
 // Record notes a decision and what became of it. It keeps nothing of d after it returned, allocates
-// nothing unless it writes a log line, and waits for nobody else's request.
+// nothing unless it writes a log line, and waits for nobody else's request. Another ask about a request
+// that was decided before is no other request: it stands in the ring, and in a count of its own.
 func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
+	if d.Reason == weir.AskedBefore {
+		j.counts.addAgain(d)
+		j.ring.add(d, o)
+		return
+	}
 	j.counts.add(d, o)
 	j.metrics.observe(d, o)
 	j.ring.add(d, o)

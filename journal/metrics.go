@@ -62,7 +62,9 @@ func (m *metrics) observe(d *weir.Decision, o weir.Outcome) {
 	if o.Upstream > 0 {
 		m.upstream.Observe(o.Upstream.Seconds())
 	}
-	m.chainEntries.Observe(float64(d.Client.Chain.Entries))
+	if hasClient(&d.Client) {
+		m.chainEntries.Observe(float64(d.Client.Chain.Entries))
+	}
 }
 
 func (m *metrics) handler() http.Handler {
@@ -101,8 +103,9 @@ func gauge(name, help string, read func(emit), labels ...string) family {
 func decisionFamilies(c *counts) []family {
 	return []family{
 		counter("decisions_total", "Decisions by front, rule and action.", c.emitDecisions, "front", "rule", "action"),
+		counter("asked_again_total", "Further asks of a proxy about requests that had passed, which are decided and charged once.", number(c.again.Load)),
 		counter("shadow_refusals_total", "Requests that a shadow limit would have refused.", c.emitShadow, "rule"),
-		counter("refused_connections_total", "Connections that were ended for a fault, without a decision.", c.faults.emit, "fault"),
+		counter("refused_connections_total", "Connections, and asks of proxies, that were refused for a fault, without a decision.", c.faults.emit, "fault"),
 		counter("responses_total", "Answers by class of their HTTP status.", c.emitAnswers, "class"),
 		counter("upstream_failures_total", "Requests that the upstream failed.", number(c.upstreamFailures.Load)),
 	}
@@ -162,15 +165,24 @@ func gaugeFamilies(g Gauges) []family {
 		families = append(families, gauge("upstream_in_flight", "Requests at the upstream.", number(g.UpstreamInFlight)))
 	}
 	if g.BreakerOpen != nil {
-		families = append(families, gauge("store_breaker_open", "1 while the shared store is left alone.", func(e emit) {
-			if g.BreakerOpen() {
-				e(1)
-				return
+		families = append(families, gauge("store_breaker_open", "1 while the shared store is left alone.", func(e emit) { e(one(g.BreakerOpen())) }))
+	}
+	if g.StoreFindings != nil {
+		families = append(families, gauge("store_finding", "1 while this is to be changed about the shared store.", func(e emit) {
+			for name, found := range g.StoreFindings() {
+				e(one(found), name)
 			}
-			e(0)
-		}))
+		}, "finding"))
 	}
 	return families
+}
+
+// one is 1 for yes and 0 for no.
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // number is the one sample of a metric without labels.

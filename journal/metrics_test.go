@@ -65,6 +65,7 @@ func TestScrape(t *testing.T) {
 			MemoryKeys:      func() int { return 7 },
 			MemoryEvictions: func() uint64 { return 2 },
 			TarpitHeld:      func() int { return 3 },
+			StoreFindings:   func() map[string]bool { return map[string]bool{"evicts": true, "read_only": false} },
 		},
 	})
 	j.Record(passed(search), ok)
@@ -76,6 +77,7 @@ func TestScrape(t *testing.T) {
 	j.Record(shadowed, weir.Outcome{HTTP: 502, Upstream: time.Second, Err: fmt.Errorf("connection refused")})
 
 	want := map[string]float64{
+		"weir_asked_again_total":                                            0,
 		`weir_build_info{version="1.2.3"}`:                                  1,
 		`weir_client_chain_entries_count`:                                   3,
 		`weir_client_chain_entries_sum`:                                     2,
@@ -104,6 +106,8 @@ func TestScrape(t *testing.T) {
 		`weir_shadow_refusals_total{rule="search"}`:                         1,
 		`weir_store_checks_total{backend="memory"}`:                         2,
 		`weir_store_fallback_total`:                                         1,
+		`weir_store_finding{finding="evicts"}`:                              1,
+		`weir_store_finding{finding="read_only"}`:                           0,
 		"weir_store_duration_seconds_count":                                 0,
 		"weir_store_duration_seconds_sum":                                   0,
 		`weir_tarpit_held`:                                                  3,

@@ -15,9 +15,11 @@ func (j *Journal) refused(d *weir.Decision, o weir.Outcome) {
 	if !ok {
 		return
 	}
-	attrs := []slog.Attr{
-		slog.String("client", j.masker.client(&d.Client)),
-		slog.String("source", d.Client.Source.String()),
+	var attrs []slog.Attr
+	if hasClient(&d.Client) {
+		attrs = append(attrs, slog.String("client", j.masker.client(&d.Client)), slog.String("source", d.Client.Source.String()))
+	}
+	attrs = append(attrs,
 		slog.String("front", frontNames[frontIndex(d.Request.Front)]),
 		slog.String("method", printable(d.Request.Method, maxMethod)),
 		slog.String("host", printable(d.Request.Host, maxHost)),
@@ -25,7 +27,7 @@ func (j *Journal) refused(d *weir.Decision, o weir.Outcome) {
 		slog.String("action", d.Action.String()),
 		slog.String("reason", string(d.Reason)),
 		slog.Int("status", o.HTTP),
-	}
+	)
 	if d.Rule != nil {
 		attrs = append(attrs, slog.String("rule", d.Rule.Name))
 	}

@@ -29,7 +29,7 @@ const maxShadow = 8
 type Entry struct {
 	Time       time.Time `json:"time"`
 	Front      string    `json:"front"`
-	Client     string    `json:"client"` // the key that is counted under
+	Client     string    `json:"client"` // the key that is counted under; empty where none was looked for
 	Source     string    `json:"source"`
 	Method     string    `json:"method"`
 	Host       string    `json:"host"`
@@ -143,8 +143,12 @@ func (s *slot) entry(seq uint64) (Entry, bool) {
 	if s.seq != seq {
 		return Entry{}, false
 	}
+	client, source := "", ""
+	if hasClient(&s.client) {
+		client, source = s.client.Key(), s.client.Source.String()
+	}
 	return Entry{
-		Time: s.at, Front: s.front, Client: s.client.Key(), Source: s.client.Source.String(),
+		Time: s.at, Front: s.front, Client: client, Source: source,
 		Method: string(s.method), Host: string(s.host), Path: string(s.path),
 		Rule: s.rule, Action: s.action.String(), Reason: string(s.reason), Status: s.status,
 		Limit: s.limit, Remaining: s.remaining, RetryAfter: wait(s.retry),

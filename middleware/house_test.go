@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/policy"
@@ -43,7 +44,7 @@ func build(t testing.TB, yaml string) *house {
 	store := memory.New(memory.Options{MaxKeys: 10_000})
 	t.Cleanup(store.Close)
 	j := journal.New(journal.Options{Recent: 2000, Rules: p.Names()})
-	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(RespondOptions(cfg))}
+	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(embedded.RespondOptions(cfg))}
 	return &house{New(engine.New(s, j, time.Now), Options{}), j}
 }
 

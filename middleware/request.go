@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirgate/weir"
-	"github.com/weirgate/weir/respond"
+	"github.com/weirgate/weir/internal/mark"
 )
 
 // request is what r says, unjudged.
@@ -52,67 +52,20 @@ func orRoot(path string) string {
 	return path
 }
 
-const (
-	shadowHeader = "X-Weir-Shadow"
-	ownPrefix    = "x-weir-"
-)
-
-// mark returns r as next may see it: without header fields that pose as ours, and with what the
+// marked returns r as next may see it: without header fields that pose as ours, and with what the
 // decision has to tell. r itself is changed only by getting a header of its own.
-func mark(r *http.Request, d *weir.Decision) *http.Request {
-	tag := tagOf(d)
-	shadow := respond.ShadowRefusals(d)
-	posing := posers(r.Header, tagHeader(d))
-	if tag == "" && shadow == nil && posing == nil {
+func marked(r *http.Request, d *weir.Decision) *http.Request {
+	fields, posing := mark.Fields(d), mark.Posers(r.Header, d)
+	if fields == nil && posing == nil {
 		return r
 	}
-	marked := *r
-	marked.Header = r.Header.Clone()
+	to := *r
+	to.Header = r.Header.Clone()
 	for _, name := range posing {
-		delete(marked.Header, name)
+		delete(to.Header, name)
 	}
-	if shadow != nil {
-		marked.Header.Set(shadowHeader, strings.Join(shadow, ", "))
+	for _, f := range fields {
+		to.Header.Set(f.Name, f.Value)
 	}
-	if tag != "" {
-		marked.Header.Set(tagHeader(d), tag)
-	}
-	return &marked
-}
-
-func tagHeader(d *weir.Decision) string {
-	if d.Rule == nil {
-		return ""
-	}
-	return d.Rule.TagHeader
-}
-
-// tagOf returns what the tag header says: the limits that were passed, or the reason where there is
-// none. It is empty if d does not tag.
-func tagOf(d *weir.Decision) string {
-	if d.Action != weir.Tag || tagHeader(d) == "" {
-		return ""
-	}
-	var names []string
-	for i := range d.Statuses {
-		if s := &d.Statuses[i]; !s.Allowed && s.Limit.Mode == weir.Enforce {
-			names = append(names, s.Limit.Name)
-		}
-	}
-	if names == nil {
-		return string(d.Reason)
-	}
-	return strings.Join(names, ", ")
-}
-
-// posers returns the names in h that some servers read as X-Weir-… or as the tag header: in any case,
-// and with '_' or '.' for '-'.
-func posers(h http.Header, tag string) []string {
-	var names []string
-	for name := range h {
-		if len(name) >= len(ownPrefix) && weir.SameField(name[:len(ownPrefix)], ownPrefix) || tag != "" && weir.SameField(name, tag) {
-			names = append(names, name)
-		}
-	}
-	return names
+	return &to
 }

@@ -173,7 +173,7 @@ func TestWithoutARule(t *testing.T) {
 	r := local("POST", "/", "192.0.2.1")
 	r.ContentLength = 1 << 40
 	d := &weir.Decision{Action: weir.Tag}
-	if got := mark(r, d); got != r || tooLong(d, r) {
+	if got := marked(r, d); got != r || tooLong(d, r) {
 		t.Errorf("marked %v, too long %v", got != r, tooLong(d, r))
 	}
 }
@@ -181,7 +181,7 @@ func TestWithoutARule(t *testing.T) {
 // Where no limit was passed, the reason is what the upstream is told.
 func TestTagTellsTheReason(t *testing.T) {
 	d := &weir.Decision{Action: weir.Tag, Reason: weir.StoreFailed, Rule: &weir.Rule{TagHeader: "X-Weir-Tag"}}
-	if got, want := mark(local("GET", "/", "192.0.2.1"), d).Header.Get("X-Weir-Tag"), string(weir.StoreFailed); got != want {
+	if got, want := marked(local("GET", "/", "192.0.2.1"), d).Header.Get("X-Weir-Tag"), string(weir.StoreFailed); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -29,7 +29,7 @@ func (x *exchange) pass(next func(http.ResponseWriter, *http.Request, *Call)) {
 			return
 		}
 		x.boundBody()
-		r = mark(r, x.call.Decision)
+		r = marked(r, x.call.Decision)
 	}
 	next(x.w.asFor(), r, &x.call)
 }

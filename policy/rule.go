@@ -54,6 +54,9 @@ func (r *Rule) Hits(d *weir.Decision) {
 	if r.also != nil {
 		r.also.hits(d, false)
 	}
+	if d.Request.ID != "" {
+		r.hitOnce(d)
+	}
 	d.Statuses = slices.Grow(d.Statuses[:0], len(d.Hits))[:len(d.Hits)]
 	clear(d.Statuses)
 }
@@ -99,6 +102,7 @@ func (r *Rule) charge(d *weir.Decision, c *counter, l *weir.Limit, k key) {
 
 // Decide fills in what follows from d.Statuses, or from the store's failure to answer.
 func (r *Rule) Decide(d *weir.Decision, err error) {
+	paid := takeOnce(d)
 	if err != nil {
 		r.decideUncounted(d)
 		return
@@ -107,6 +111,8 @@ func (r *Rule) Decide(d *weir.Decision, err error) {
 		d.Degraded = d.Degraded || d.Statuses[i].Degraded
 	}
 	switch {
+	case paid:
+		passAgain(d)
 	case !d.Over():
 		settle(d, weir.Pass, weir.WithinLimits, http.StatusOK)
 	case r.Action == weir.Tag:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/middleware"
@@ -41,7 +42,7 @@ func startLibrary(t testing.TB, s *service, yaml string) (string, *failover.Stor
 	}
 	local := memory.New(memory.Options{MaxKeys: c.Store.Memory.MaxKeys})
 	store := failover.New(shared, local, failover.Options{Timeout: timeout, Replicas: c.Store.Replicas})
-	snapshot := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(middleware.RespondOptions(c))}
+	snapshot := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(embedded.RespondOptions(c))}
 	m := middleware.New(engine.New(snapshot, journal.Discard(), time.Now), middleware.Options{})
 	server := httptest.NewServer(m.Wrap(s))
 	t.Cleanup(func() {

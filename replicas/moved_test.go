@@ -80,34 +80,9 @@ func TestFailover(t *testing.T) {
 	took := eventually(t, 2*recovered, "closed breakers", func() bool { return sum(all, "weir_store_breaker_open") == 0 })
 	t.Logf("another master after %v, followed %v later", named.Round(time.Millisecond), took.Round(time.Millisecond))
 	allPassed(t, load.end())
-	if diff := cmp.Diff(tally{200: 1000, 429: 100}, c.hammer(urls, "/fixed_window", c.fresh(), 1100)); diff != "" {
+	var got tally
+	st.calmly(t, func() { got = c.hammer(urls, "/fixed_window", c.fresh(), 1100) })
+	if diff := cmp.Diff(tally{200: 1000, 429: 100}, got); diff != "" {
 		t.Errorf("afterwards (-want +got):\n%s", diff)
-	}
-}
-
-// A breaker that never opens shows what each request waits for a frozen Redis: no longer than it is told.
-func TestFrozenWaits(t *testing.T) {
-	redis, s, c := redistest.Start(t), startService(t), newCrowd(t)
-	yaml := basics(s) + fmt.Sprintf("store: {redis: {url: %q}, replicas: 2, breaker: {failures: 1000000}}\n", redis.URL()) +
-		"rules:\n  - {name: steady, path: /steady, limits: [{rate: 1000000/1h, per: client}]}\n"
-	all, urls := startReplicas(t, 2, yaml)
-	st := &stage{crowd: c, replicas: all}
-	load := c.startLoad(urls, "/steady")
-	began := time.Now()
-	time.Sleep(time.Second)
-	answered, lateBefore := st.waited()
-	frozen := time.Now()
-	redis.Freeze()
-	time.Sleep(4 * time.Second)
-	ended := time.Now()
-	asked, late := st.waited()
-	redis.Thaw()
-	moments := load.end()
-	allPassed(t, moments)
-	t.Logf("before: %v", between(moments, began, frozen))
-	t.Logf("frozen: %v", between(moments, frozen, ended))
-	t.Logf("%v of %v waited more than 20 ms", late-lateBefore, asked-answered)
-	if w := between(moments, frozen, ended); w.n < 100 || w.p50 < 10*time.Millisecond || w.p50 > 30*time.Millisecond || w.p999 > 200*time.Millisecond {
-		t.Errorf("waited %v, want about 15 ms", w)
 	}
 }

@@ -15,6 +15,7 @@ type relay struct {
 	to       string
 	swallow  atomic.Bool  // what is sent is accepted, and lost
 	delay    atomic.Int64 // nanoseconds by which what is sent comes late
+	accepted atomic.Int64 // connections, ever
 
 	tasks sync.WaitGroup
 	mu    sync.Mutex
@@ -41,6 +42,7 @@ func (r *relay) accept() {
 		if err != nil {
 			return
 		}
+		r.accepted.Add(1)
 		far, err := net.Dial("tcp", r.to)
 		if err != nil {
 			near.Close()

@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/weirgate/weir"
@@ -47,6 +48,9 @@ var (
 	errPanic   = errors.New("the shared store panicked")
 	errShort   = errors.New("the asker's deadline came before an answer")
 )
+
+// lateness is what a timer may come late in a process that has time for its work.
+const lateness = 5 * time.Millisecond
 
 // margin is what is left of an asker's deadline for the answer from elsewhere.
 const margin = 2 * time.Millisecond
@@ -108,7 +112,7 @@ func (s *Store) judge(t turn, at time.Time, err error) error {
 	switch {
 	case err == nil:
 		s.breaker.answered(t.era, at)
-	case errors.Is(err, errTimeout), errors.Is(err, errStarved), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errTimeout), errors.Is(err, errStarved), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return s.judgeSilence(t, at, err)
 	case errors.Is(err, errPanic):
 		s.fail(Panic, t.era, at, err)
@@ -127,7 +131,7 @@ func (s *Store) judgeSilence(t turn, at time.Time, err error) error {
 	switch {
 	case t.wait < s.options.Timeout:
 		kind, err = Short, errShort
-	case errors.Is(err, errStarved) || at.Sub(t.begun) > 2*s.options.Timeout:
+	case errors.Is(err, errStarved) || at.Sub(t.begun) > s.options.Timeout+lateness:
 		kind = Starved
 	}
 	if kind != Timeout {

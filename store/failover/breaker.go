@@ -43,7 +43,7 @@ func (b *breaker) failed(era uint64, at time.Time, cause error) bool {
 		return false
 	}
 	b.opened.Store(b.moment(at))
-	b.vague.Store(isSilence(cause))
+	b.vague.Store(isSilence(cause) || errors.Is(cause, context.DeadlineExceeded))
 	b.log.Warn("the shared store does not answer: it is left alone", "failures", b.most, "error", cause)
 	return true
 }

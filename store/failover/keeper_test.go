@@ -3,7 +3,9 @@ package failover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -195,9 +197,11 @@ func TestStarvation(t *testing.T) {
 		{"it answered just before", 10 * time.Second, timeout, timeout, errTimeout, result{Timeouts: 1, Open: true}},
 		{"it answered somebody meanwhile", 10*time.Second + ms, timeout, timeout, errTimeout, result{Timeouts: 1}},
 		{"it says so itself", 0, timeout, timeout, context.DeadlineExceeded, result{Timeouts: 1, Open: true}},
-		{"looked up in time", 0, 2 * timeout, timeout, errTimeout, result{Timeouts: 1, Open: true}},
-		{"looked up late", 9500 * ms, 2*timeout + 1, timeout, errTimeout, result{Starved: 1}},
-		{"looked up late, silent for long", 0, 2*timeout + 1, timeout, errTimeout, result{Starved: 1, Open: true}},
+		{"its connection says so", 0, timeout, timeout, fmt.Errorf("redis: %w", os.ErrDeadlineExceeded), result{Timeouts: 1, Open: true}},
+		{"its connection says so, while others are answered", 10*time.Second + ms, timeout, timeout, os.ErrDeadlineExceeded, result{Timeouts: 1}},
+		{"looked up in time", 0, timeout + lateness, timeout, errTimeout, result{Timeouts: 1, Open: true}},
+		{"looked up late", 9500 * ms, timeout + lateness + 1, timeout, errTimeout, result{Starved: 1}},
+		{"looked up late, silent for long", 0, timeout + lateness + 1, timeout, errTimeout, result{Starved: 1, Open: true}},
 		{"nobody came to ask", 9500 * ms, timeout, timeout, errStarved, result{Starved: 1}},
 		{"nobody came to ask, silent for long", 0, timeout, timeout, errStarved, result{Starved: 1, Open: true}},
 		{"in a hurry", 9500 * ms, ms, ms, errTimeout, result{Short: 1}},

@@ -48,7 +48,8 @@ func find(set *[ways]fact, hash uint64) *fact {
 	return nil
 }
 
-func (k *known) set(f fact) {
+// set keeps f, as the moment is at.
+func (k *known) set(f fact, at int64) {
 	set, mu := k.locked(f.hash)
 	defer mu.Unlock()
 	if old := find(set, f.hash); old != nil {
@@ -57,17 +58,17 @@ func (k *known) set(f fact) {
 	}
 	victim := &set[0]
 	for i := range set {
-		if worthLess(&set[i], victim) {
+		if worthLess(&set[i], victim, at) {
 			victim = &set[i]
 		}
 	}
 	*victim = f
 }
 
-// worthLess reports whether a goes before b: free places, then what has most left.
-func worthLess(a, b *fact) bool {
-	if (a.until == 0) != (b.until == 0) {
-		return a.until == 0
+// worthLess reports whether a goes before b at the moment at: what has expired, then what has most left.
+func worthLess(a, b *fact, at int64) bool {
+	if over := a.until <= at; over != (b.until <= at) {
+		return over
 	}
 	return a.start > b.start || a.start == b.start && a.until < b.until
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ const (
 	well   mood = iota
 	broken      // returns an error
 	mute        // does not answer, but heeds its context
+	hasty       // gives up by itself for want of an answer
 	deaf        // does not answer, whatever its context says, until the test ends
 	slow        // answers after 200 ms
 	mad         // panics
@@ -55,6 +57,8 @@ func (s *scripted) suffer(ctx context.Context) error {
 	case mute:
 		<-ctx.Done()
 		return ctx.Err()
+	case hasty:
+		return fmt.Errorf("redis: %w", context.DeadlineExceeded)
 	case deaf:
 		<-s.end
 		return errBroken

@@ -80,7 +80,7 @@ func (s *Store) remember(now time.Time, hits []weir.Hit, out []weir.Status) {
 			s.known.forget(hash)
 			continue
 		}
-		s.known.set(fact{hash: hash, start: start, until: later(at, st.ResetAfter)})
+		s.known.set(fact{hash: hash, start: start, until: later(at, st.ResetAfter)}, at)
 	}
 }
 

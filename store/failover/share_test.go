@@ -215,7 +215,7 @@ func TestKnownIsBounded(t *testing.T) {
 		t.Fatalf("%d places for 4 facts", len(k.sets))
 	}
 	for i := range int64(100) {
-		k.set(fact{hash: uint64(i + 1), start: i % 50, until: 1000})
+		k.set(fact{hash: uint64(i + 1), start: i % 50, until: 1000}, 0)
 	}
 	var left []int64
 	for i := range int64(100) {
@@ -228,10 +228,26 @@ func TestKnownIsBounded(t *testing.T) {
 	}
 }
 
+// What has expired has no claim on a place, however little it had left.
+func TestExpiredGoesFirst(t *testing.T) {
+	k := newKnown(4)
+	for i := range uint64(4) {
+		k.set(fact{hash: i, start: 0, until: 10}, 0)
+	}
+	for i := range uint64(4) {
+		k.set(fact{hash: 10 + i, start: 5, until: 1000}, 10)
+	}
+	for i := range uint64(4) {
+		if _, ok := k.get(10+i, 10); !ok {
+			t.Errorf("%d gave way to what has expired", 10+i)
+		}
+	}
+}
+
 func TestKnown(t *testing.T) {
 	k := newKnown(100)
-	k.set(fact{hash: 7, start: 3, until: 10})
-	k.set(fact{hash: 7, start: 2, until: 20})
+	k.set(fact{hash: 7, start: 3, until: 10}, 0)
+	k.set(fact{hash: 7, start: 2, until: 20}, 0)
 	if f, ok := k.get(7, 19); !ok || f.start != 2 {
 		t.Errorf("%+v, %v; want the later word", f, ok)
 	}
@@ -244,7 +260,7 @@ func TestKnown(t *testing.T) {
 	if _, ok := k.claim(7, 19); ok {
 		t.Error("claimed twice")
 	}
-	k.set(fact{hash: 0, start: 1, until: 10}) // 0 is a hash like others
+	k.set(fact{hash: 0, start: 1, until: 10}, 0) // 0 is a hash like others
 	k.forget(0)
 	if _, ok := k.get(0, 0); ok {
 		t.Error("known although forgotten")

@@ -129,44 +129,82 @@ func (s *Store) renewLeases() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-s.stop:
+		case <-s.base.Done():
 			return
 		case <-s.leases.kick:
 		case <-tick.C:
-			s.send(s.leases.due(s.clock()))
+			s.renew(s.leases.due(s.clock()))
 		}
-		s.send(s.leases.debts(s.clock()))
+		s.payBack(s.leases.debts(s.clock()))
 	}
 }
 
-// send executes calls that are requests of their own, some at a time. What fails to be given back is
-// owed again; a renewal that fails is due again.
-func (s *Store) send(calls []call) {
-	for len(calls) > 0 {
-		n := min(len(calls), mostJobs)
+// payBack gives calls back, some at a time. What fails to be given back is owed again.
+func (s *Store) payBack(calls []call) {
+	for some := range slices.Chunk(calls, mostJobs) {
 		j := newJob(0)
-		j.owed, j.calls = true, calls[:n]
-		if err := s.runEach(context.Background(), j, s.clock()+s.timeout); err != nil && calls[0].op == opRelease {
-			s.leases.owe(calls[:n], s.clock())
+		j.owed, j.calls = true, some
+		if err := s.runEach(context.Background(), j, s.clock()+s.timeout); err != nil {
+			s.leases.owe(some, s.clock())
 		}
-		calls = calls[n:]
 	}
 }
 
-// due returns the renewals of what has been held for a part of the term.
+// renew gives calls back and takes them again, in one call of the script: then a server that has lost
+// them knows them, too, and none is counted twice. A renewal that fails is due again.
+func (s *Store) renew(calls []call) {
+	together := mostJobs
+	if s.link.Load().cluster != nil {
+		together = 1 // the two share a slot
+	}
+	for some := range slices.Chunk(calls, together) {
+		j := newJob(2 * len(some))
+		for _, c := range some {
+			j.calls = append(j.calls, c.as(opRelease), c.as(opTake))
+		}
+		_ = s.run(context.Background(), j, s.clock()+s.timeout)
+	}
+	s.leases.owe(s.leases.released(calls), s.clock())
+}
+
+// due returns what has been held for a part of the term, as it is to be taken again: in flight it is,
+// however many there may be.
 func (s *leases) due(now time.Duration) []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var calls []call
+	unbounded := map[*weir.Limit]*weir.Limit{}
 	for _, grants := range s.held {
 		for i := range grants {
-			if now-grants[i].since >= s.term/renewals/2 {
-				grants[i].since = now
-				calls = append(calls, grants[i].call.as(opRenew))
+			g := &grants[i]
+			if now-g.since < s.term/renewals/2 {
+				continue
 			}
+			g.since = now
+			l := unbounded[g.call.limit]
+			if l == nil {
+				l = &weir.Limit{Name: g.call.limit.Name, Algorithm: weir.Concurrency, Max: mostCost}
+				unbounded[g.call.limit] = l
+			}
+			calls = append(calls, g.call)
+			calls[len(calls)-1].limit = l
 		}
 	}
 	return calls
+}
+
+// released returns those of calls that are held no longer. They may have been taken after they were
+// given back.
+func (s *leases) released(calls []call) []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := map[string]bool{}
+	for _, grants := range s.held {
+		for i := range grants {
+			held[grants[i].call.lease] = true
+		}
+	}
+	return slices.DeleteFunc(calls, func(c call) bool { return held[c.lease] })
 }
 
 // debts takes what is owed and has not expired.

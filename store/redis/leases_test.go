@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,5 +126,81 @@ func TestLeasesLeaveNothing(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%d commands to give back what is not held", n)
+	}
+}
+
+// What is in flight when a server is restarted empty is registered again, also beyond the limit if
+// others came first, and given back at its end.
+func TestLeasesOutliveTheServer(t *testing.T) {
+	server := redistest.Start(t)
+	const term = 600 * time.Millisecond
+	l := &weir.Limit{Algorithm: weir.Concurrency, Max: 2}
+	s, other := openBrief(t, server.URL(), term), openBrief(t, server.URL(), term)
+	defer s.Close()
+	defer other.Close()
+	mustTake(t, s, leased(l, 1))
+	mustTake(t, s, leased(l, 2))
+	server.Kill()
+	server.Run()
+	eventually(t, "a connection", func() error { _, err := take(other, leased(l, 3)); return err })
+	eventually(t, "what is in flight", func() error {
+		if n := server.Do("ZCARD", keyOf(t, s, leased(l, 1))); n != 3 {
+			return fmt.Errorf("%v are in flight, want 3", n)
+		}
+		return nil
+	})
+	if st := mustTake(t, other, leased(l, 4))[0]; st.Allowed {
+		t.Errorf("%+v passed beyond 3 of 2", st)
+	}
+	for lease := range uint64(2) {
+		if err := s.Release(context.Background(), time.Now(), []weir.Hit{leased(l, lease+1)}); err != nil {
+			t.Error(err)
+		}
+	}
+	if st := mustTake(t, other, leased(l, 4))[0]; !st.Allowed {
+		t.Errorf("%+v with one in flight", st)
+	}
+}
+
+// A renewal counts nothing twice, whoever asks at the same moment, and brings back nothing that was
+// given back meanwhile.
+func TestRenewalIsExact(t *testing.T) {
+	for name, url := range map[string]string{"one server": redistest.Start(t).URL(), "cluster": redistest.StartCluster(t, 3).URL()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, url) // whose own renewals are far away
+			const most = 50
+			l := &weir.Limit{Algorithm: weir.Concurrency, Max: most}
+			for lease := range uint64(most - 1) {
+				mustTake(t, s, leased(l, lease))
+			}
+			due := s.leases.due(s.clock() + s.leases.term)
+			if len(due) != most-1 {
+				t.Fatalf("%d are due, want %d", len(due), most-1)
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { s.renew(slices.Clone(due)) })
+			for i := range 20 {
+				lease := uint64(most + i)
+				if st := mustTake(t, s, leased(l, lease))[0]; !st.Allowed || st.Remaining != 0 {
+					t.Errorf("%+v while %d of %d are renewed", st, most-1, most)
+				}
+				if err := s.Release(context.Background(), time.Now(), []weir.Hit{leased(l, lease)}); err != nil {
+					t.Error(err)
+				}
+			}
+			wg.Wait()
+			if err := s.Release(context.Background(), time.Now(), []weir.Hit{leased(l, 0)}); err != nil {
+				t.Error(err)
+			}
+			s.renew(slices.Clone(due)) // which began before that
+			eventually(t, "what came back", func() error {
+				s.payBack(s.leases.debts(s.clock()))
+				if st := mustTake(t, s, hitOn(l, "a", 0))[0]; st.Remaining != 2 {
+					return fmt.Errorf("%+v, want 2 free", st)
+				}
+				return nil
+			})
+		})
 	}
 }

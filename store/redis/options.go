@@ -1,16 +1,20 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -33,6 +37,9 @@ type Options struct {
 	TLS *tls.Config
 	// SentinelMaster is the name of the master that the Sentinels at URL watch.
 	SentinelMaster string
+	// Logger is told what should be changed about the servers, and once of each: see Finding. nil is
+	// nobody, and they are not looked at.
+	Logger *slog.Logger
 }
 
 const (
@@ -64,6 +71,7 @@ type target struct {
 	dialer *dialer
 	addrs  []string
 	master string
+	met    chan struct{} // told when a connection was made
 
 	sentinelUser, sentinelPassword string
 }
@@ -73,7 +81,7 @@ func (o *Options) parse() (*target, error) {
 	if strings.ContainsAny(o.Prefix, "{}") {
 		return nil, fmt.Errorf("redis prefix %q: want no braces, which are the hash tag's", o.Prefix)
 	}
-	t := &target{master: o.SentinelMaster}
+	t := &target{master: o.SentinelMaster, met: make(chan struct{}, 1)}
 	for i, text := range strings.Split(o.URL, ",") {
 		u, err := goredis.ParseURL(strings.TrimSpace(text))
 		if err != nil {
@@ -93,7 +101,7 @@ func (o *Options) parse() (*target, error) {
 	if t.sentinelPassword == "" {
 		t.sentinelUser, t.sentinelPassword = t.client.Username, t.client.Password
 	}
-	t.client.Dialer = t.dialer.dial
+	t.client.Dialer, t.client.OnConnect = t.dialer.dial, t.ask
 	return t, nil
 }
 
@@ -112,13 +120,13 @@ func (o *Options) apply(c *goredis.Options) {
 		c.Username, c.Password = o.Username, o.Password
 	}
 	c.TLSConfig = nil // the dialer sees to it
-	c.OnConnect = ask
 	c.Protocol = 2
 	c.DisableIdentity = true
 	c.MaxRetries = -1
 	c.ContextTimeoutEnabled = true
 	c.DialTimeout, c.DialerRetries = dialTimeout, 1
-	c.ReadTimeout, c.WriteTimeout, c.PoolTimeout = o.Timeout, o.Timeout, o.Timeout
+	c.ReadTimeout, c.WriteTimeout = o.Timeout, o.Timeout
+	c.PoolTimeout = 2 * o.Timeout // never: a caller's time ends first, which tells more
 	c.PoolSize, c.PipelinePoolSize = poolSize, -1
 	c.ConnMaxIdleTime = -1
 }
@@ -136,7 +144,21 @@ func (o *Options) secure(byURL *tls.Config) *tls.Config {
 }
 
 // ask makes sure, on a new connection, that it may be used: a server that wants a password says so.
-func ask(ctx context.Context, c *goredis.Conn) error { return c.Ping(ctx).Err() }
+func (t *target) ask(ctx context.Context, c *goredis.Conn) error {
+	err := c.Ping(ctx).Err()
+	if err == nil {
+		t.connected()
+	}
+	return err
+}
+
+// connected has the servers looked at.
+func (t *target) connected() {
+	select {
+	case t.met <- struct{}{}:
+	default: // they are about to be
+	}
+}
 
 // single returns a client of the one server, or of the one that the Sentinels name.
 func (t *target) single() *goredis.Client {
@@ -148,7 +170,7 @@ func (t *target) single() *goredis.Client {
 		MasterName: t.master, SentinelAddrs: t.addrs,
 		SentinelUsername: t.sentinelUser, SentinelPassword: t.sentinelPassword,
 		Username: t.client.Username, Password: t.client.Password, DB: t.client.DB,
-		Dialer: t.client.Dialer, OnConnect: ask, Protocol: 2, DisableIdentity: true,
+		Dialer: t.client.Dialer, OnConnect: t.ask, Protocol: 2, DisableIdentity: true,
 		MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: dialTimeout, DialerRetries: 1,
 		ReadTimeout: t.client.ReadTimeout, WriteTimeout: t.client.WriteTimeout, PoolTimeout: t.client.PoolTimeout,
 		PoolSize: poolSize, PipelinePoolSize: -1, ConnMaxIdleTime: -1,
@@ -161,7 +183,7 @@ func (t *target) cluster(made func(addr string, c *goredis.Client)) *goredis.Clu
 	return goredis.NewClusterClient(&goredis.ClusterOptions{
 		Addrs:    t.addrs,
 		Username: t.client.Username, Password: t.client.Password,
-		Dialer: t.client.Dialer, OnConnect: ask, Protocol: 2, DisableIdentity: true,
+		Dialer: t.client.Dialer, OnConnect: t.ask, Protocol: 2, DisableIdentity: true,
 		MaxRedirects: -1, MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: dialTimeout, DialerRetries: 1,
 		ReadTimeout: t.client.ReadTimeout, WriteTimeout: t.client.WriteTimeout, PoolTimeout: t.client.PoolTimeout,
 		PoolSize: poolSize, PipelinePoolSize: -1, ConnMaxIdleTime: -1,
@@ -177,11 +199,12 @@ func (t *target) cluster(made func(addr string, c *goredis.Client)) *goredis.Clu
 // come back all at once. The client's pool lets one at a time try once it has seen a few fail.
 type dialer struct {
 	secure *tls.Config
-	failed atomic.Pointer[error] // by what the last one failed, or nil
+	again  atomic.Bool           // the last one failed
+	failed atomic.Pointer[error] // by what, or what is not there yet; nil if nothing is missing
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if d.failed.Load() != nil {
+	if d.again.Load() {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -189,6 +212,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		}
 	}
 	conn, err := d.connect(ctx, network, addr)
+	d.again.Store(err != nil)
 	if err != nil {
 		d.failed.Store(&err)
 		return nil, err
@@ -197,19 +221,56 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return conn, nil
 }
 
+// errNoHandshake is what is known of a server that may not speak TLS: it waits for more of a command.
+var errNoHandshake = errors.New("the TLS handshake is not answered: does the server speak TLS (rediss://), or not (redis://)?")
+
 func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
-	if err != nil || d.secure == nil {
-		return conn, err
+	if err != nil {
+		return nil, err
+	}
+	if d.secure == nil {
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			return &plainConn{TCPConn: tcp}, nil
+		}
+		return conn, nil
 	}
 	secure := d.secure.Clone()
 	if secure.ServerName == "" {
 		secure.ServerName, _, _ = net.SplitHostPort(addr) // a unix socket has no name to verify
 	}
+	d.failed.Store(&errNoHandshake) // requests give up long before the handshake does
 	over := tls.Client(conn, secure)
-	if err := over.HandshakeContext(ctx); err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("tls: %w", err)
+	if err = over.HandshakeContext(ctx); err == nil {
+		return over, nil
 	}
-	return over, nil
+	conn.Close()
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain || ctx.Err() != nil {
+		err = errNoHandshake
+	}
+	return nil, fmt.Errorf("tls: %w", err)
 }
+
+// A plainConn is a connection without TLS. That of a server that speaks nothing else ends with the
+// first word.
+type plainConn struct {
+	*net.TCPConn
+	heard bool
+}
+
+// Read implements net.Conn.
+func (c *plainConn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	if c.heard {
+		return n, err
+	}
+	c.heard = n > 0
+	if isAlert(p[:n]) || err == io.EOF || errors.Is(err, syscall.ECONNRESET) {
+		// The client library hands on what an error wraps, and not the error.
+		return 0, fmt.Errorf("the server ended a new connection, as one does that speaks TLS only (rediss://): %v", cmp.Or(err, io.EOF))
+	}
+	return n, err
+}
+
+// isAlert reports whether text is how a TLS server says that it was not spoken to in TLS (RFC 8446, 6).
+func isAlert(text []byte) bool { return len(text) > 1 && text[0] == 21 && text[1] == 3 }

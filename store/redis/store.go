@@ -17,6 +17,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,21 +42,30 @@ type Store struct {
 	recalled atomic.Uint64 // hits answered from refused
 	leases   leases
 
+	log    *slog.Logger // nil: nobody looks at the servers
+	found  atomic.Uint32
+	policy atomic.Pointer[policy] // in use here, once that was announced
+	others others
+
 	flushes, timers sync.Pool
 	work            sync.WaitGroup
-	stop            chan struct{}
+	base            context.Context // ends with Close
+	stop            context.CancelFunc
 	mu              sync.Mutex
 	former          []*link // to be closed with the store
 }
 
-// New returns a store that counts where o says. Nothing is connected to yet, so the server may be away.
-// An error says what is wrong with o. What renews leases runs until Close.
+// New returns a store that counts where o says. Nothing is waited for, so the server may be away. An
+// error says what is wrong with o. What renews leases, and what looks at the servers, runs until Close.
 func New(o Options) (*Store, error) {
 	s, err := prepare(o)
 	if err != nil {
 		return nil, err
 	}
 	s.work.Go(s.renewLeases)
+	if s.log != nil {
+		s.work.Go(s.lookAround)
+	}
 	return s, nil
 }
 
@@ -72,9 +82,10 @@ func prepare(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		prefix: o.Prefix, timeout: o.Timeout, target: t, hash: scriptHash(), began: time.Now(),
-		wall: time.Now, override: func() string { return "" }, stop: make(chan struct{}),
+		prefix: o.Prefix, timeout: o.Timeout, target: t, log: o.Logger, hash: scriptHash(), began: time.Now(),
+		wall: time.Now, override: func() string { return "" },
 	}
+	s.base, s.stop = context.WithCancel(context.Background())
 	silence()
 	s.leases.init()
 	s.refused.init()
@@ -89,7 +100,7 @@ func prepare(o Options) (*Store, error) {
 // Close ends the connections and what runs in the background, and waits for it. It must be called once,
 // when no call is under way.
 func (s *Store) Close() error {
-	close(s.stop)
+	s.stop()
 	err := s.link.Load().close()
 	for _, k := range s.former {
 		_ = k.close() // it is not in use

@@ -1,4 +1,4 @@
-package behind_test
+package proctest
 
 import "syscall"
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package behind_test
+package proctest
 
 import "syscall"
 

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/internal/redistest"
+)
+
+// counting is a configuration whose counts outlive the process, in a folder.
+const counting = basics + "data_dir: %q\nrules: [{name: api, path: /api, limits: [{quota: 3/day}]}]\n"
+
+// A reload that fails after the configuration was read opens nothing; one that succeeds puts policy and
+// store in force at once.
+func TestFailedReloadOpensNoStore(t *testing.T) {
+	h := build(t, plan{yaml: limited(1000)})
+	folder := filepath.Join(t.TempDir(), "data")
+	rename(t, h.file, fmt.Sprintf(counting, folder))
+	loaded := Load(h.options)
+	if err := loaded.Err(); err != nil {
+		t.Fatal(err)
+	}
+	loaded.Config.Upstream = "http://%zz" // what no configuration that was read has
+	before, store := h.engine.Current(), h.store.Store
+	if err := h.put(loaded); err == nil {
+		t.Fatal("an upstream without a host is in force")
+	}
+	if h.engine.Current() != before || h.store.Store != store || h.store.db != nil {
+		t.Error("the failed reload left something in force")
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("the failed reload made %s: %v", folder, err)
+	}
+	h.reloads(fmt.Sprintf(counting, folder))
+	if h.engine.Current().Store != h.store.Store || h.store.Store == store {
+		t.Error("the new policy counts in the old store")
+	}
+	if got := h.passes(5, "/api"); got != 3 {
+		t.Errorf("%d of 5 passed against 3/day", got)
+	}
+	if _, err := os.Stat(folder); err != nil {
+		t.Error(err)
+	}
+}
+
+// FAL-19, CFG-12: what should be changed about Redis is a line and a metric, and so is another policy
+// under the same prefix, by name and until it is the same.
+func TestStoreFindings(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	yaml := limited(5) + fmt.Sprintf("store: {redis: {url: %q}}\n", server.URL())
+	one := build(t, plan{yaml: yaml})
+	const evicts, other = `weir_store_finding{finding="evicts"}`, `weir_store_finding{finding="other_policy"}`
+	eventually(t, evicts, func() bool { return one.metric(evicts) == 1 })
+	if lines := one.logs.lines("maxmemory-policy"); len(lines) != 1 || lines[0]["server"] != server.Addr {
+		t.Errorf("%v, want one line about %s", lines, server.Addr)
+	}
+	eventually(t, "an announcement", func() bool { return server.Do("EXISTS", "weir:{weir}:policy") == 1 })
+	elsewhere := func(o *Options) { o.Listen = new("localhost:0") }
+	two := build(t, plan{yaml: strings.Replace(yaml, "5/1h", "6/1h", 1), edit: elsewhere})
+	eventually(t, other, func() bool { return two.metric(other) == 1 })
+	lines := two.logs.lines("another policy")
+	if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0]["other replica"]), fmt.Sprint("process ", os.Getpid())) {
+		t.Errorf("%v, want one line that names the other", lines)
+	}
+	if got := one.metric(other); got != 0 {
+		t.Errorf("%s is %v before the next look", other, got)
+	}
+}
+
+// Two replicas count alike if what is counted, for whom and against what is alike, whatever else is not.
+func TestCountsBy(t *testing.T) {
+	print := func(yaml string) string {
+		c, problems := config.Parse("weir.yaml", []byte(yaml), nil)
+		if config.HasErrors(problems) {
+			t.Fatal(problems)
+		}
+		text, err := countsBy(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	const rules = "rules: [{name: api, path: /api, limits: [{rate: 5/1m}]}]\n"
+	base := print(rules)
+	for yaml, same := range map[string]bool{
+		rules + "listen: \":1\"\nupstream: http://a\nadmin: \"127.0.0.1:2\"\nlog: {level: debug}\n": true,
+		rules + "store: {redis: {url: \"redis://a:1\", password: hush}, replicas: 3}\n":             true,
+		"# a comment\n" + rules + "default: {limits: [{rate: 300/1m, per: client}]}\n":              true,
+		strings.Replace(rules, "5/1m", "6/1m", 1):                                                   false,
+		strings.Replace(rules, "api,", "other,", 1):                                                 false,
+		rules + "client: {ipv4_prefix: 24}\n":                                                       false,
+		rules + "limits: [{name: site, rate: 600/1m}]\n":                                            false,
+		rules + "default: {limits: []}\n":                                                           false,
+	} {
+		if got := print(yaml); (got == base) != same || len(got) != 12 || strings.Contains(got, " ") {
+			t.Errorf("%q, like %q: want the same %v\n%s", got, base, same, yaml)
+		}
+	}
+}
