@@ -4,7 +4,6 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
-	"time"
 
 	"github.com/weirgate/weir"
 )
@@ -40,16 +39,25 @@ const firstKey = 3 // after the command, the script and the number of keys
 func (b *batch) build(s *Store, jobs []*job, now string) {
 	b.args = append(b.args[:0], "evalsha", s.hash, nil)
 	b.ints, b.limits = b.ints[:0], b.limits[:0]
-	hits := b.names(jobs)
+	plain := b.names(jobs) && isPlain(jobs)
 	b.args[firstKey-1] = b.int(int64(len(b.args) - firstKey))
-	b.args = append(b.args, now, b.int(hits), nil)
+	b.args = append(b.args, now, nil)
 	count := len(b.args) - 1
+	if plain {
+		for i := range jobs[0].calls {
+			b.rule(s, &jobs[0].calls[i])
+		}
+		b.args[count] = b.int(int64(len(b.limits)))
+		return
+	}
 	for _, j := range jobs {
 		for i := range j.calls {
-			b.rule(s, &j.calls[i])
+			if c := &j.calls[i]; b.index(c) == 0 {
+				b.rule(s, c)
+			}
 		}
 	}
-	b.args[count] = b.int(int64(len(b.limits)))
+	b.args[count] = b.int(-int64(len(b.limits)))
 	for _, j := range jobs {
 		for i := range j.calls {
 			b.call(&j.calls[i])
@@ -57,23 +65,53 @@ func (b *batch) build(s *Store, jobs []*job, now string) {
 	}
 }
 
-// names names the counters, each once, and returns how many calls there are.
-func (b *batch) names(jobs []*job) (hits int64) {
+// isPlain reports whether each of jobs is a request that asks, at a cost of 1, the same limits in the
+// same order, all of which keep their counters in strings that are read and written whole.
+func isPlain(jobs []*job) bool {
+	first := jobs[0].calls
+	for i := range first {
+		if c := &first[i]; c.op > opPeek || c.limit.Algorithm == weir.SlidingLog || c.withLease() {
+			return false
+		}
+	}
+	for _, j := range jobs {
+		if len(j.calls) != len(first) {
+			return false
+		}
+		for i := range j.calls {
+			if c := &j.calls[i]; c.limit != first[i].limit || c.op != first[i].op || c.n != 1 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// names names the counters, each once, and reports whether no two calls are on one.
+func (b *batch) names(jobs []*job) (distinct bool) {
+	if len(jobs) == 1 && len(jobs[0].calls) == 1 {
+		b.args = append(b.args, &jobs[0].calls[0].key)
+		jobs[0].calls[0].index = 1
+		return true
+	}
 	if b.keys == nil {
 		b.keys = map[string]int64{}
 	}
 	clear(b.keys)
+	distinct = true
 	for _, j := range jobs {
 		for i := range j.calls {
 			c := &j.calls[i]
-			if _, known := b.keys[c.key]; !known {
-				b.keys[c.key] = int64(len(b.keys) + 1)
+			k, known := b.keys[c.key]
+			if !known {
+				k = int64(len(b.keys) + 1)
+				b.keys[c.key] = k
 				b.args = append(b.args, &c.key)
 			}
+			c.index, distinct = k, distinct && !known
 		}
-		hits += int64(len(j.calls))
 	}
-	return hits
+	return distinct
 }
 
 // int returns v as an argument. A pointer stays good when b.ints moves.
@@ -98,33 +136,40 @@ func (b *batch) index(c *call) int64 {
 	return 0
 }
 
-// rule tells the script of c's limit, unless it knows it.
+// rule tells the script of c's limit.
 func (b *batch) rule(s *Store, c *call) {
-	if b.index(c) > 0 {
-		return
-	}
 	b.limits = append(b.limits, ruled{c.limit, c.op})
 	l := c.limit
-	enforce, window := int64(0), max(l.Window, time.Microsecond)
+	kind := (int64(c.op)<<3 + int64(l.Algorithm)) * 2
 	if l.Mode == weir.Enforce {
-		enforce = 1
+		kind++
 	}
-	switch l.Algorithm {
-	case weir.Concurrency:
-		window = s.leases.term
-	case weir.Quota:
-		window = 0
-	}
-	b.numbers(int64(c.op), int64(l.Algorithm), enforce, min(l.Max, mostCost), window.Microseconds(), min(l.Burst, mostCost))
+	b.numbers(kind, min(l.Max, mostCost))
 	if l.Algorithm == weir.Quota {
 		at := bounds(l, s.wall())
 		b.numbers(at[:]...)
+		return
 	}
+	b.numbers(s.window(l))
+	if l.Algorithm == weir.TokenBucket {
+		b.numbers(min(l.Burst, mostCost))
+	}
+}
+
+// window is a limit's window as the script knows it, in microseconds.
+func (s *Store) window(l *weir.Limit) int64 {
+	switch l.Algorithm {
+	case weir.Concurrency:
+		return s.leases.term.Microseconds()
+	case weir.Quota:
+		return 0
+	}
+	return max(1, l.Window.Microseconds())
 }
 
 // call tells the script of one hit.
 func (b *batch) call(c *call) {
-	code := (b.keys[c.key]<<16 + b.index(c)) * 2
+	code := (c.index<<16 + b.index(c)) * 2
 	if c.last {
 		code++
 	}

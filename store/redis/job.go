@@ -32,6 +32,9 @@ type call struct {
 	lease string // of a Concurrency limit
 	at    int64  // opRefund: the server's time of the charge, in microseconds
 	last  bool   // of its request
+	index int64  // where its key stands in the batch, counted from 1
+
+	left, reset, retry int64 // what the script answered
 
 	expires time.Duration // opRelease: when what is owed is given back by itself; 0 where it is not owed
 }
@@ -45,9 +48,8 @@ type job struct {
 	calls []call
 	owed  bool // it is sent even if nobody waits for it any more
 
-	// What became of it, once it is done: an error, or three numbers for each call and the server's time.
+	// What became of it, once it is done: an error, or an answer to each call, and the server's time.
 	err        error
-	answers    []int64
 	now        int64
 	sent, came time.Duration // since the store began
 
@@ -65,8 +67,8 @@ func newJob(size int) *job {
 	return &job{calls: make([]call, 0, size), done: make(chan struct{}, 1)}
 }
 
-// mostCost is the greatest cost that the script is told. No limit is as high.
-const mostCost = 1 << 52
+// mostCost is the greatest number that the script is told of a cost or a limit. No limit is as high.
+const mostCost = 1 << 51
 
 // add appends a call for each of hits, as one request.
 func (s *Store) add(j *job, o op, hits []weir.Hit) {
@@ -98,12 +100,9 @@ func (j *job) oneSlot() bool {
 
 // status fills out with the answer to the i-th call.
 func (j *job) status(i int, out *weir.Status) {
-	a := j.answers[answerLength*i : answerLength*(i+1)]
-	*out = weir.Status{Limit: j.calls[i].limit, Allowed: a[2] == 0, Remaining: a[0], ResetAfter: span(a[1]), RetryAfter: span(a[2])}
+	c := &j.calls[i]
+	*out = weir.Status{Limit: c.limit, Allowed: c.retry == 0, Remaining: c.left, ResetAfter: span(c.reset), RetryAfter: span(c.retry)}
 }
-
-// answerLength is how many numbers the script answers to a call: remaining, reset and retry.
-const answerLength = 3
 
 // forever is the script's word for a time that does not end.
 const forever = 1<<53 - 1

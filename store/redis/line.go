@@ -168,7 +168,7 @@ type flush struct {
 func (f *flush) together(ctx context.Context, l *line) {
 	answers, err := f.run(ctx, l, f.jobs)
 	for _, j := range f.jobs {
-		answers = j.finish(answers, err)
+		answers = j.finish(l.store, answers, err)
 	}
 }
 
@@ -205,7 +205,7 @@ func (f *flush) eachAlone(ctx context.Context, l *line) {
 		if goredis.HasErrorPrefix(err, "NOSCRIPT") {
 			answers, err = f.run(ctx, l, f.jobs[i:i+1])
 		}
-		j.finish(answers, err)
+		j.finish(l.store, answers, err)
 	}
 }
 
@@ -213,17 +213,44 @@ func (f *flush) eachAlone(ctx context.Context, l *line) {
 var errAnswer = errors.New("the answer has not the right length: not a Redis server?")
 
 // finish takes j's part of the answers, and returns the rest.
-func (j *job) finish(answers []int64, err error) []int64 {
-	n := answerLength * len(j.calls)
-	if err == nil && len(answers) <= n {
+func (j *job) finish(s *Store, answers []int64, err error) []int64 {
+	for i := range j.calls {
+		if err != nil {
+			break
+		}
+		answers, err = j.calls[i].read(s, answers)
+	}
+	if err == nil && len(answers) == 0 {
 		err = errAnswer
 	}
 	if err != nil {
 		j.err = err
 		return nil
 	}
-	j.answers, j.now = answers[:n], answers[len(answers)-1]
-	return answers[n:]
+	j.now = answers[len(answers)-1]
+	return answers
+}
+
+// read takes c's part of the answers, one to three numbers, and returns the rest.
+func (c *call) read(s *Store, answers []int64) ([]int64, error) {
+	if len(answers) == 0 {
+		return nil, errAnswer
+	}
+	first, rest := answers[0], answers[1:]
+	refused := first < 0
+	if refused {
+		first = -1 - first
+	}
+	c.left, c.reset, c.retry = first/2, 0, 0
+	if first%2 == 1 {
+		c.reset = s.window(c.limit)
+	} else if len(rest) > 0 {
+		c.reset, rest = rest[0], rest[1:]
+	}
+	if refused && len(rest) > 0 {
+		c.retry, rest = rest[0], rest[1:]
+	}
+	return rest, nil
 }
 
 // tell lets the callers have their answers. What was granted to a caller that has gone is given back at

@@ -180,7 +180,7 @@ func (l *line) ask(j *job, until time.Duration) error {
 	sent := l.store.clock()
 	_, _ = pipe.Exec(ctx) // the command has its own error
 	j.err = nil
-	j.finish(cmd.Val(), cmd.Err())
+	j.finish(l.store, cmd.Val(), cmd.Err())
 	j.sent, j.came = sent, l.store.clock()
 	return j.err
 }

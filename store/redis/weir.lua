@@ -1,33 +1,36 @@
 -- What store/redis does, in one call: requests are judged and charged in the order they come in, each
 -- as if it were alone. It is the arithmetic of package limit in microseconds, and must answer as that
--- does; see TestOracle. Plain Lua 5.1: numbers are doubles, exact up to 2^53.
+-- does; see TestOracle. Plain Lua 5.1: numbers are doubles, exact up to 2^53, and so is their % as long
+-- as none is negative.
 --
 -- KEYS: the counters, each once.
--- ARGV: the time in microseconds, or '' for the server's; the number of hits; the number of limits;
--- then of each limit
---   op algorithm enforce max window burst, and for a quota: before start stop next
--- and then of each hit
+-- ARGV: the time in microseconds, or '' for the server's; the number of limits; then of each limit
+--   (op × 8 + algorithm) × 2 + (1 if it enforces), max, window, but for a quota before start stop next
+--   in place of the window; and for a token bucket the burst.
+-- A batch is plain if each request asks as many new counters as there are limits, in their order, each
+-- for one. In others the number of limits is negative, and then follows of each hit
 --   (its key's index × 65536 + its limit's) × 2 + (1 if it is its request's last), negative if the cost
 --   is not 1; that cost; and for leases their name, or for a refund when it was charged.
--- Returned are three numbers for each hit, remaining reset retry, and at the end the time. What passes
--- has a retry of 0.
 --
--- A counter is a string: 7 bytes of when it was last charged, with the length of `used` in the first
--- three bits; used; prev. A token bucket's level is used × window + prev. A sliding log is 4 bytes of
+-- Returned are for each hit: remaining × 2, + 1 if the reset is the limit's window; else the reset. Of
+-- what does not pass the first is −1 − that, and the retry comes last. At the end stands the time.
+--
+-- A counter is a string: 6 bytes of when it was last charged, and one of the 5 bits above them with the
+-- number of bytes of `used` in its first three; used; prev. A token bucket's level is used × window + prev. A sliding log is 4 bytes of
 -- how many stamps are dead, then 7 bytes a stamp. Leases are a sorted set by when they expire.
 --
--- Functions are few, and those that not every batch needs are not defined in the others: to make a
--- closure costs more than a hit's arithmetic. Hence the one long loop.
+-- A lone caller's request is paid for line by line: a table or a function costs as much as a hit's
+-- arithmetic, and a number written as text as much as a command. So what not every batch needs is not
+-- made by the others. Hence the one long loop.
 
 local TAKE, PEEK, RELEASE, RENEW, REFUND, RESET = 0, 1, 2, 3, 4, 5
 local SLIDING, LOG, FIXED, BUCKET, HELD, QUOTA = 0, 1, 2, 3, 4, 5
 local NEVER, FOREVER = -1, 9007199254740991
 local SECOND, MINUTE, DAY = 1000000, 60000000, 86400000000
+local KEEP = -1    -- for a time to live: the one that the key has
 local SMALL = 4096 -- bytes of a log that is read and written whole
 
-local floor, fmod, max, min = math.floor, math.fmod, math.max, math.min
-local ceil, byte, char, sub, format = math.ceil, string.byte, string.char, string.sub, string.format
-local call = redis.call
+local KEYS, ARGV, call, byte, char = KEYS, ARGV, redis.call, string.byte, string.char
 
 local now, spare = ARGV[1], 60000 -- milliseconds that a state is kept longer than it must be
 if now == '' then
@@ -37,77 +40,66 @@ else
   now = now + 0
 end
 
--- What is asked. `uses` says of which algorithms there are limits; `rare` that not all is taking from
--- counters that are strings.
-local limits, uses, rare, pos = {}, {}, false, 4
-for i = 1, ARGV[3] + 0 do
-  local op, algorithm, window = ARGV[pos] + 0, ARGV[pos + 1] + 0, ARGV[pos + 4] + 0
-  local l = {op = op, algorithm = algorithm, enforce = ARGV[pos + 2] == '1', max = ARGV[pos + 3] + 0,
-    window = window, burst = ARGV[pos + 5] + 0, patience = max(window, MINUTE)}
-  uses[algorithm] = true
-  rare = rare or op > PEEK or algorithm == LOG or algorithm == HELD
-  pos = pos + 6
-  if algorithm == QUOTA then
-    l.before, l.start, l.stop, l.next = ARGV[pos] + 0, ARGV[pos + 1] + 0, ARGV[pos + 2] + 0, ARGV[pos + 3] + 0
-    l.patience = DAY
-    pos = pos + 4
+-- What is asked. `rare` says that not all is taking from, or looking at, counters that are strings. The
+-- limit of a plain batch that has no other needs no table.
+local size = ARGV[2] + 0
+local plain, limits, pos, rare, hasBucket = size > 0, nil, 3, false, false
+if not plain then size = -size end
+local single = plain and size == 1
+local l, op, algorithm, enforce, most, window
+if not single then limits = {} end
+for i = 1, size do
+  local kind = ARGV[pos] + 0
+  most, window, pos = ARGV[pos + 1] + 0, ARGV[pos + 2] + 0, pos + 3
+  enforce = kind % 2
+  algorithm = (kind - enforce) / 2 % 8
+  op = (kind - kind % 16) / 16
+  if op > PEEK or algorithm == LOG or algorithm == HELD then rare = true end
+  if not single or algorithm == BUCKET or algorithm == QUOTA then
+    l = {op = op, algorithm = algorithm, enforce = enforce, max = most, window = window}
+    if algorithm == BUCKET then
+      l.burst, hasBucket = ARGV[pos] + 0, true
+      pos = pos + 1
+    elseif algorithm == QUOTA then
+      l.before, window, l.window = window, 0, 0
+      l.start, l.stop, l.next = ARGV[pos] + 0, ARGV[pos + 1] + 0, ARGV[pos + 2] + 0
+      pos = pos + 3
+    end
+    if limits then limits[i] = l end
   end
-  limits[i] = l
 end
-
--- What counters hold, by their index in KEYS: when they were last charged, used, prev, and the time
--- after which what is to be written may be forgotten. KEEP stands for the time that it has.
-local KEEP = -1
-local lasts, useds, prevs, resets = {}, {}, {}, {}
-local found = {} -- 1 where there is something in the key, 2 where its expiry has been looked after
-local raws
 
 -- muldiv is a × b / c rounded down, and what is left: exact for b and c below 2^45.
 local function muldiv(a, b, c)
   local p = a * b
-  if p <= FOREVER then
-    local r = fmod(p, c)
+  if p <= 9007199254740991 then
+    local r = p % c
     return (p - r) / c, r
   end
   local shift, q, r = 1, 0, 0
   while a / shift >= 128 do shift = shift * 128 end
   while shift >= 1 do
-    local digit = floor(a / shift)
-    a = a - digit * shift
+    local rest = a % shift
+    local digit = (a - rest) / shift
+    a = rest
     local t = r * 128 + digit * b
-    r = fmod(t, c)
+    r = t % c
     q = q * 128 + (t - r) / c
     shift = shift / 128
   end
   return q, r
 end
 
--- number reads the bytes from i to j of s, the first the highest.
-local function number(s, i, j)
-  local v = 0
-  for k = i, j do v = v * 256 + byte(s, k) end
-  return v
-end
-
--- digits writes v in as few bytes as it takes: none for 0.
-local function digits(v)
-  local s = ''
-  while v > 0 do
-    s = char(v % 256) .. s
-    v = floor(v / 256)
-  end
-  return s
-end
-
 local drain, level
-if uses[BUCKET] then
+if hasBucket then
   -- drain is the time until a level is gone.
   function drain(l, q, r)
     if q == 0 and r == 0 then return 0 end
     if l.max == 0 then return FOREVER end
     local whole, rest = muldiv(q, l.window, l.max)
-    local over = fmod(rest + r, l.max)
-    return min(FOREVER, whole + (rest + r - over) / l.max + (over > 0 and 1 or 0))
+    local over = (rest + r) % l.max
+    local time = whole + (rest + r - over) / l.max + (over > 0 and 1 or 0)
+    return time < FOREVER and time or FOREVER
   end
 
   -- level is what is left of q hits and r parts of one after some time.
@@ -121,45 +113,57 @@ if uses[BUCKET] then
   end
 end
 
-local seven, millis, save
-if rare then
-  -- seven writes a time in 7 bytes.
-  function seven(v)
-    local low = v % 16777216
-    local high = (v - low) / 16777216
-    local mid = high % 16777216
-    return char((high - mid) / 16777216, floor(mid / 65536), floor(mid / 256) % 256, mid % 256,
-      floor(low / 65536), floor(low / 256) % 256, low % 256)
-  end
-
-  -- millis is the expiry of what may be forgotten after reset.
-  function millis(reset) return format('%.0f', ceil(min(reset, FOREVER) / 1000) + spare) end
-
-  -- save writes a string that requests left behind.
-  function save(key, value, reset)
-    if reset == KEEP then
-      call('SET', key, value, 'KEEPTTL')
-    else
-      call('SET', key, value, 'PX', millis(reset))
-    end
-  end
+-- six returns what of a time is above 48 bits, and those in 6 bytes.
+local function six(v)
+  local low = v % 16777216
+  local mid = (v - low) / 16777216 % 16777216
+  local x, y = mid % 65536, low % 65536
+  local d, g = x % 256, y % 256
+  return (v - low - mid * 16777216) / 281474976710656,
+    char((mid - x) / 65536, (x - d) / 256, d, (low - y) / 65536, (y - g) / 256, g)
 end
 
-local openLog, look, addStamps, saveLog
-local logs = {}
-if uses[LOG] then
-  local function time(s, i)
-    return number(s, i, i + 6)
+-- expiry is a time to live in milliseconds, for a command.
+local function expiry(life)
+  local whole = life < FOREVER and life + 999 or FOREVER
+  return string.format('%.0f', (whole - whole % 1000) / 1000 + spare)
+end
+
+-- What counters hold, by their index in KEYS. Of a plain batch raws alone is used, and of a lone
+-- counter it is one string.
+local raws                -- as they were read
+local lasts, useds, prevs -- when they were last charged, used, prev
+local lives               -- of what is to be written: the time after which it may be forgotten
+local found               -- true where there is something in a key that is read apart
+local mended              -- true where it has been seen to that there is an expiry
+
+local mind, look, lookHeld, addStamps, grant, saveLog, logs
+if rare then
+  local floor, max, min = math.floor, math.max, math.min
+  logs = {} -- sliding logs that were opened, by their index in KEYS
+  local sets = {} -- and what leases hold
+
+  -- seven writes a time in 7 bytes.
+  local function seven(v)
+    local above, below = six(v)
+    return char(above) .. below
+  end
+
+  -- number reads the bytes from i to j of s, the first the highest.
+  local function number(s, i, j)
+    local v = 0
+    for k = i, j do v = v * 256 + byte(s, k) end
+    return v
   end
 
   -- openLog is the sliding log k: of its stamps those up to `dead` no longer count.
-  function openLog(k)
+  local function openLog(k)
     local g = logs[k]
     if g then return g end
     g = {dead = 0, size = 0, fresh = {}}
     local key = KEYS[k]
     local size = redis.pcall('STRLEN', key)
-    if size ~= 0 then found[k] = 1 end
+    if size ~= 0 then found[k] = true end
     if type(size) == 'number' and size % 7 == 4 then
       g.size = (size - 4) / 7
       if size <= SMALL then g.whole = call('GET', key) end
@@ -174,14 +178,14 @@ if uses[LOG] then
   -- stamp is the i-th of the log's stamps, counted from 1.
   local function stamp(k, g, i)
     if i > g.kept then return g.fresh[i - g.kept] end
-    if g.whole then return time(g.whole, 7 * i - 2) end
-    return time(call('GETRANGE', KEYS[k], 7 * i - 3, 7 * i + 3), 1)
+    if g.whole then return number(g.whole, 7 * i - 2, 7 * i + 4) end
+    return number(call('GETRANGE', KEYS[k], 7 * i - 3, 7 * i + 3), 1, 7)
   end
 
   -- view is the time that the log sees, how many stamps no longer count then, and the last one.
   local function view(l, k, g)
     local last = g.size > g.dead and stamp(k, g, g.size) or 0
-    if last - now > l.patience then return now, g.size, last end
+    if last - now > max(l.window, MINUTE) then return now, g.size, last end
     local at = max(now, last)
     local old, step = g.dead, 1
     while old + step <= g.size and at - stamp(k, g, old + step) >= l.window do
@@ -209,10 +213,10 @@ if uses[LOG] then
     return false, free, reset, stamp(k, g, old + used + ask - l.max) + l.window - at + late
   end
 
-  function addStamps(l, k, n, reset)
+  function addStamps(l, k, n)
     local g = openLog(k)
     local at, old = view(l, k, g)
-    g.dead, resets[k] = old, reset
+    g.dead, lives[k] = old, l.window + at - now
     for _ = 1, n do g.fresh[#g.fresh + 1] = at end
     g.size = g.size + n
   end
@@ -228,26 +232,26 @@ if uses[LOG] then
     if g.whole or g.dead >= live or g.dead >= g.kept then
       local old = ''
       if g.dead < g.kept then
-        old = g.whole and sub(g.whole, 5 + 7 * g.dead) or call('GETRANGE', key, 4 + 7 * g.dead, -1)
+        old = g.whole and string.sub(g.whole, 5 + 7 * g.dead) or call('GETRANGE', key, 4 + 7 * g.dead, -1)
       end
-      save(key, '\0\0\0\0' .. old .. fresh, resets[k])
+      old = '\0\0\0\0' .. old .. fresh
+      if lives[k] == KEEP then
+        call('SET', key, old, 'KEEPTTL')
+      else
+        call('SET', key, old, 'PX', expiry(lives[k]))
+      end
     else
-      local d = digits(g.dead)
-      call('SETRANGE', key, 0, string.rep('\0', 4 - #d) .. d)
+      call('SETRANGE', key, 0, string.sub(seven(g.dead), 4))
       call('APPEND', key, fresh)
-      if resets[k] ~= KEEP then call('PEXPIRE', key, millis(resets[k])) end
+      if lives[k] ~= KEEP then call('PEXPIRE', key, expiry(lives[k])) end
     end
   end
-end
 
-local openHeld, grant, letGo, renew
-local sets = {}
-if uses[HELD] then
   -- openHeld is how much the leases of k hold that have not expired.
-  function openHeld(k)
+  local function openHeld(k)
     if not sets[k] then
       local size = redis.pcall('ZCARD', KEYS[k])
-      if size ~= 0 then found[k] = 1 end
+      if size ~= 0 then found[k] = true end
       if type(size) ~= 'number' then
         sets[k] = 0
       else
@@ -255,6 +259,14 @@ if uses[HELD] then
       end
     end
     return sets[k]
+  end
+
+  function lookHeld(l, k, n, ask, more)
+    local taken = openHeld(k) + more
+    local free = max(0, l.max - taken)
+    local reset = (taken > 0 or n > 0 and n <= free) and SECOND or 0
+    if ask <= free then return true, free - n, reset, 0 end
+    return false, free, reset, ask > l.max and NEVER or SECOND
   end
 
   local function member(lease, i) return i == 1 and lease or lease .. i end
@@ -266,34 +278,28 @@ if uses[HELD] then
     else
       call('ZREMRANGEBYSCORE', key, '-inf', now)
     end
-    for i = 1, n do call('ZADD', key, format('%.0f', now + l.window), member(lease, i)) end
-    call('PEXPIRE', key, millis(l.window))
-    sets[k], found[k] = held + n, 2
+    for i = 1, n do call('ZADD', key, string.format('%.0f', now + l.window), member(lease, i)) end
+    call('PEXPIRE', key, expiry(l.window))
+    sets[k] = held + n
   end
 
-  function letGo(k, n, lease)
+  local function letGo(k, n, lease)
     for i = 1, n do redis.pcall('ZREM', KEYS[k], member(lease, i)) end
     sets[k] = nil
   end
 
-  function renew(l, k, n, lease)
+  local function renew(l, k, n, lease)
     local held = false
     for i = 1, n do
       if type(redis.pcall('ZSCORE', KEYS[k], member(lease, i))) == 'string' then
-        call('ZADD', KEYS[k], format('%.0f', now + l.window), member(lease, i))
+        call('ZADD', KEYS[k], string.format('%.0f', now + l.window), member(lease, i))
         held = true
       end
     end
-    if held then call('PEXPIRE', KEYS[k], millis(l.window)) end
+    if held then call('PEXPIRE', KEYS[k], expiry(l.window)) end
     sets[k] = nil
   end
-end
 
-local out = {} -- three numbers a hit
-local hitLimits, hitKeys, hitCosts, extras = {}, {}, {}, {}
-
-local mind
-if rare then
   -- refund takes back n that were charged at `at`, and never more than is surely still there.
   local function refund(l, k, n, at)
     if l.algorithm == LOG then
@@ -304,10 +310,9 @@ if rare then
         if t == at and n > 0 then n = n - 1 else table.insert(kept, 1, t) end
       end
       g.dead, g.kept, g.size, g.fresh, g.whole = 0, 0, #kept, kept, nil
-      resets[k] = resets[k] or KEEP
+      lives[k] = lives[k] or KEEP
       return
     end
-    if not lasts[k] then return end
     local last = lasts[k]
     if last < at then return end
     if l.algorithm == BUCKET then
@@ -322,7 +327,7 @@ if rare then
       if l.algorithm == QUOTA then
         stop = at < l.start and l.start or at < l.stop and l.stop or l.next
       else
-        stop = at - fmod(at, l.window) + l.window
+        stop = at - at % l.window + l.window
       end
       if last < stop then
         useds[k] = max(0, useds[k] - n)
@@ -330,50 +335,51 @@ if rare then
         prevs[k] = max(0, prevs[k] - n)
       end
     end
-    resets[k] = resets[k] or KEEP
+    lives[k] = lives[k] or KEEP
   end
 
   local function forget(k)
     call('DEL', KEYS[k])
-    raws[k], lasts[k], resets[k], found[k], logs[k], sets[k] = nil, nil, nil, nil, nil, nil
+    raws[k], lasts[k], lives[k], found[k], logs[k], sets[k] = nil, nil, nil, nil, nil, nil
   end
 
   -- mind does what is not to be answered with a status.
-  function mind(i)
-    local l, k, n = hitLimits[i], hitKeys[i], hitCosts[i]
+  function mind(l, k, n, extra)
     local op = l.op
-    if op == RELEASE then letGo(k, n, extras[i]) end
-    if op == RENEW then renew(l, k, n, extras[i]) end
-    if op == REFUND then refund(l, k, n, extras[i] + 0) end
+    if op == RELEASE then letGo(k, n, extra) end
+    if op == RENEW then renew(l, k, n, extra) end
+    if op == REFUND then refund(l, k, n, extra + 0) end
     if op == RESET then forget(k) end
-    local o = 3 * i - 2
-    out[o], out[o + 1], out[o + 2] = 0, 0, 0
   end
 end
 
-local count = ARGV[2] + 0
-local ends = {} -- true for the last hit of a request
-for i = 1, count do
-  local code, cost = ARGV[pos] + 0, 1
-  pos = pos + 1
-  if code < 0 then
-    code, cost = -code, ARGV[pos] + 0
-    pos = pos + 1
-  end
-  local last = code % 2
-  code = (code - last) / 2
-  local index = code % 65536
-  local l = limits[index]
-  hitLimits[i], hitKeys[i], hitCosts[i], ends[i] = l, (code - index) / 65536, cost, last == 1
-  if rare and (l.algorithm == HELD or l.op == REFUND) then
-    extras[i] = ARGV[pos]
-    pos = pos + 1
+-- The hits of a batch that is not plain: limit, key, cost, and whether it is its request's last.
+local hitLimits, hitKeys, hitCosts, extras, ends
+local finals -- of each counter the last hit, after which it is written
+local count = #KEYS
+if not plain then
+  lasts, useds, prevs, lives, found, mended = {}, {}, {}, {}, {}, {}
+  hitLimits, hitKeys, hitCosts, extras, ends, finals, count = {}, {}, {}, {}, {}, {}, 0
+  local most = #ARGV
+  while pos <= most do
+    local code, cost = ARGV[pos] + 0, 1
+    pos, count = pos + 1, count + 1
+    if code < 0 then
+      code, cost = -code, ARGV[pos] + 0
+      pos = pos + 1
+    end
+    local last = code % 2
+    local index = (code - last) / 2 % 65536
+    local k, l = ((code - last) / 2 - index) / 65536, limits[index]
+    hitLimits[count], hitKeys[count], hitCosts[count], ends[count], finals[k] = l, k, cost, last == 1, count
+    if rare and (l.algorithm == HELD or l.op == REFUND) then
+      extras[count] = ARGV[pos]
+      pos = pos + 1
+    end
   end
 end
 
-if not rare then
-  raws = call('MGET', unpack(KEYS))
-else
+if rare then
   local keys, indexes, wanted = {}, {}, {}
   raws = {}
   for i = 1, count do
@@ -384,220 +390,275 @@ else
   end
   local values = #keys > 0 and call('MGET', unpack(keys)) or {}
   for i = 1, #keys do raws[indexes[i]] = values[i] end
+elseif count > 1 then
+  raws = call('MGET', unpack(KEYS))
+else
+  raws = redis.pcall('GET', KEYS[1])
+  if type(raws) ~= 'string' then raws = false end -- it may be no string
+  if not plain then raws = {raws} end
 end
+
+-- The request that is looked at: its first hit, whether it passes, whether this is the second look, and
+-- how much was answered before it. Of its hits there are five things each: the wait, or 0 if it is to
+-- be charged; and what the charge leaves behind.
+local first, pass, truth, before = 1, true, false, 0
+local marks = not single and {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+local NOTHING = false -- in place of a wait, of what is not to be charged
+local out, told = {0, 0}, 0
+local millisOf, millis -- the expiry is mostly the one before
+local stampOf, high, stamp -- and so is the time
+local i, m = 1, 1      -- the hit, and where its marks begin
 
 -- The loop goes over the hits of a request, and if the request is refused once more: the truth is what
--- holds without a charge. What its hits leave behind waits in `next…` until all have passed.
-local nextLasts, nextUseds, nextPrevs, nextResets, held = {}, {}, {}, {}, {}
-local first, i, pass, truth = 1, 1, true, false
+-- holds without a charge.
 while i <= count do
-  local l, k, n = hitLimits[i], hitKeys[i], hitCosts[i]
-  local algorithm, most, ended, o = l.algorithm, l.max, ends[i], 3 * i - 2
+  local k, n, ended, held = i, 1, single, 0
+  if not plain then
+    l, k, n, ended = hitLimits[i], hitKeys[i], hitCosts[i], ends[i]
+  elseif not single then
+    l, ended = limits[i - first + 1], i - first + 1 == size
+  end
+  if not single then op, algorithm, enforce, most, window = l.op, l.algorithm, l.enforce, l.max, l.window end
 
   -- Read the counter: all 0 if it was never used, or holds what is not ours.
-  if not lasts[k] and algorithm ~= LOG and algorithm ~= HELD then
-    local s = raws[k]
-    lasts[k], useds[k], prevs[k] = 0, 0, 0
-    if s then
-      found[k] = 1
-      local size = #s
-      if size >= 7 then
-        local a, b, c, d, e, f, g, u, p = byte(s, 1, 9)
-        local length = floor(a / 32)
-        if size >= 7 + length and size <= 14 + length then
-          lasts[k] = ((((((a - length * 32) * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g
-          if length == 1 and size <= 9 then
-            useds[k], prevs[k] = u, p or 0
-          else
-            useds[k], prevs[k] = number(s, 8, 7 + length), number(s, 8 + length, size)
-          end
+  local s, last, used, prev = raws, 0, 0, 0
+  if count > 1 or not plain then s = raws[k] end
+  if not plain and lasts[k] then
+    last, used, prev = lasts[k], useds[k], prevs[k]
+  elseif s then
+    local length, b, c, d, e, f, g, a, u, v = #s, byte(s, 1, 9)
+    if length >= 7 then
+      local high = a % 32
+      local digits = (a - high) / 32
+      if length >= 7 + digits and length <= 14 + digits then
+        last = (((((high * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g
+        if digits == 1 and length <= 9 then
+          used, prev = u, v or 0
+        else
+          for x = 8, 7 + digits do used = used * 256 + byte(s, x) end
+          for x = 8 + digits, length do prev = prev * 256 + byte(s, x) end
+        end
+      end
+    end
+  end
+  if not plain then
+    lasts[k], useds[k], prevs[k] = last, used, prev
+    if not truth then -- a hit of the same request may be on the same counter
+      for h = first, i - 1 do
+        local x = 5 * (h - first) + 1
+        if hitKeys[h] == k and marks[x] == 0 then
+          held, last, used, prev = held + hitCosts[h], marks[x + 1], marks[x + 2], marks[x + 3]
         end
       end
     end
   end
 
-  if l.op > PEEK then
-    mind(i)
-    if ended then first = i + 1 end
-    i = i + 1
+  -- Judge: whether n pass, what is left, until when the counter is used, and the wait; then, if n is
+  -- charged, what the counter becomes, and how long it is to live.
+  local ok, left, reset, retry, at, life, late = true, 0, 0, 0, now, KEEP, last - now
+  if truth then n = 0 end
+  local ask = n > 1 and n or 1
+  if op > PEEK then
+    mind(l, k, n, extras[i])
+  elseif algorithm == LOG then
+    ok, left, reset, retry = look(l, k, n, held)
+  elseif algorithm == HELD then
+    ok, left, reset, retry = lookHeld(l, k, n, ask, held)
   else
-    if truth then n = 0 end
-    local ask = n > 1 and n or 1
-
-    -- Judge: whether n pass, what is left, until when the counter is used, and the wait; then if n is
-    -- charged, what the counter becomes.
-    local ok, left, reset, retry, at, used, prev = false, 0, 0, 0, now, 0, 0
-    if algorithm == LOG then
-      ok, left, reset, retry = look(l, k, n, not truth and held[k] or 0)
-    elseif algorithm == HELD then
-      local taken = openHeld(k) + (not truth and held[k] or 0)
-      left = max(0, most - taken)
-      ok, reset = ask <= left, (taken > 0 or n > 0 and n <= left) and SECOND or 0
-      if ok then left = left - n else retry = ask > most and NEVER or SECOND end
-    else
-      local last = lasts[k]
-      used, prev = useds[k], prevs[k]
-      if nextLasts[k] and not truth then last, used, prev = nextLasts[k], nextUseds[k], nextPrevs[k] end
-
-      -- A counter never goes back in time: its clock stands still, but for a step that is longer than
-      -- the limit's patience.
-      local late = last - now
-      if late > l.patience then
-        last, used, prev, late = 0, 0, 0, 0
-      elseif late > 0 then
-        at = last
+    -- A counter never goes back in time: its clock stands still, but for a step that is longer than
+    -- the limit's patience.
+    if late > 0 then
+      at = last
+      if late > (window < MINUTE and MINUTE or window) and (algorithm ~= QUOTA or late > DAY) then
+        at, last, used, prev, late = now, 0, 0, 0, 0
       end
+    end
 
-      if algorithm == SLIDING then
-        local w, idle = l.window, at - last
-        local elapsed = fmod(at, w)
-        if idle > elapsed then
-          used, prev = 0, idle < w and used or 0
+    if algorithm == SLIDING then
+      local elapsed, idle = at % window, at - last
+      if idle > elapsed then
+        used, prev = 0, idle < window and used or 0
+      end
+      local free = most - used
+      if prev > 0 and free > 0 then
+        local q, r = muldiv(prev, window - elapsed, window)
+        free = free - q
+        if r > 0 then free = free - 1 end
+      end
+      if free < 0 then free = 0 end
+      left = free
+      if ask <= free then
+        if n > 0 then
+          -- It is kept a quarter of a window longer than it is used, so that only the first charge of
+          -- each quarter has to write the expiry.
+          local step = window < 4 and 1 or (window - window % 4) / 4
+          local since = at % step
+          if idle > since then life = window + step - since end
+          left, reset, used = free - n, window, used + n
+        elseif used > 0 or prev > 0 then
+          reset = window - idle
         end
-        local free = most - used
-        if prev > 0 and free > 0 then
-          local q, r = muldiv(prev, w - elapsed, w)
-          free = free - q
-          if r > 0 then free = free - 1 end
+      else
+        ok = false
+        if used > 0 or prev > 0 then reset = window - idle end
+        if ask > most then
+          retry = NEVER
+        else -- the share of the previous window shrinks: in this window, or this one's in the next
+          local wait, room, weighed = window - elapsed, most - used - ask, prev
+          if room < 0 then wait, room, weighed = wait + window, most - ask, used end
+          wait = wait - (weighed <= room and window or (muldiv(room, window, weighed)))
+          retry = wait < window - idle and wait or window - idle
         end
-        if free < 0 then free = 0 end
-        if ask <= free then
-          ok, left = true, free - n
-          reset = n > 0 and w or (used > 0 or prev > 0) and w - idle or 0
-        else
-          left, reset = free, (used > 0 or prev > 0) and w - idle or 0
-          if ask > most then
-            retry = NEVER
-          else -- the share of the previous window shrinks: in this window, or this one's in the next
-            local wait, room, weighed = w - elapsed, most - used - ask, prev
-            if room < 0 then wait, room, weighed = wait + w, most - ask, used end
-            wait = wait - (weighed <= room and w or (muldiv(room, w, weighed)))
-            retry = min(w - idle, wait)
-          end
-        end
-        used = used + n
-      elseif algorithm == BUCKET then
-        local q, r = level(l, used, prev, at - last)
-        local burst = most > 0 and l.burst or 0
-        local free = max(0, burst - q - (r > 0 and 1 or 0))
+      end
+    elseif algorithm == BUCKET then
+      local q, r = level(l, used, prev, at - last)
+      local burst = most > 0 and l.burst or 0
+      local free = burst - q - (r > 0 and 1 or 0)
+      if free < 0 then free = 0 end
+      if ask <= free then
         used, prev = q + n, r
-        if ask <= free then
-          ok, left, reset = true, free - n, drain(l, used, r)
-        else
-          left, reset = free, drain(l, q, r)
-          retry = ask > burst and NEVER or drain(l, q - (burst - ask), r)
-        end
-      else -- counted in a span
-        local start, stop
-        if algorithm == FIXED then
-          start = at - fmod(at, l.window)
-          stop = start + l.window
-        elseif at < l.start then
-          start, stop = l.before, l.start
-        elseif at < l.stop then
-          start, stop = l.start, l.stop
-        else
-          start, stop = l.stop, max(l.next, at + 1)
-        end
-        if last < start then used = 0 end
-        left = max(0, most - used)
-        ok, reset = ask <= left, (used > 0 or n > 0 and n <= left) and stop - at or 0
-        if ok then left = left - n else retry = ask > most and NEVER or stop - at end
-        used, prev = used + n, 0
+        left, reset = free - n, drain(l, used, r)
+        life = reset
+      else
+        ok, left, reset = false, free, drain(l, q, r)
+        retry = ask > burst and NEVER or drain(l, q - (burst - ask), r)
       end
-      if late > 0 then
-        if reset > 0 then reset = reset + late end
-        if retry > 0 then retry = retry + late end
+    else -- counted in a span
+      local start, stop
+      if algorithm == FIXED then
+        start = at - at % window
+        stop = start + window
+      elseif at < l.start then
+        start, stop = l.before, l.start
+      elseif at < l.stop then
+        start, stop = l.start, l.stop
+      else
+        start, stop = l.stop, l.next > at and l.next or at + 1
       end
-    end
-
-    if truth then
-      out[o], out[o + 1] = left, reset
-    else
-      out[o], out[o + 1], out[o + 2] = left, reset, retry
-      if ok and n > 0 then
-        if algorithm == LOG or algorithm == HELD then
-          held[k] = (held[k] or 0) + n
-        elseif first < i or not ended then
-          nextLasts[k], nextUseds[k], nextPrevs[k], nextResets[k] = at, used, prev, reset
-        elseif l.op == TAKE then -- a request of one hit
-          lasts[k], useds[k], prevs[k], resets[k] = at, used, prev, reset
-        end
-      elseif not ok then
-        if l.enforce then pass = false end
-        if l.op == TAKE and found[k] == 1 and not resets[k] then -- has it an expiry?
-          found[k] = 2
-          if call('PTTL', KEYS[k]) == -1 then
-            if algorithm == HELD then reset = l.window end
-            call('PEXPIRE', KEYS[k], format('%.0f', ceil(min(reset, FOREVER) / 1000) + spare))
-          end
-        end
+      if last < start or algorithm == QUOTA then life = stop - at end
+      if last < start then used = 0 end
+      left = most > used and most - used or 0
+      if used > 0 or n > 0 and n <= left then reset = stop - at end
+      if ask <= left then
+        left, used, prev = left - n, used + n, 0
+      else
+        ok, retry = false, ask > most and NEVER or stop - at
       end
     end
-
-    if not ended then
-      i = i + 1
-    elseif first == i and not rare then
-      i = i + 1
-      first, pass = i, true
-    elseif not pass and not truth and first < i then
-      i, truth = first, true
-    else
-      for h = first, i do
-        local key, limit = hitKeys[h], hitLimits[h]
-        if pass and limit.op == TAKE then
-          if nextLasts[key] then
-            lasts[key], useds[key], prevs[key] = nextLasts[key], nextUseds[key], nextPrevs[key]
-            resets[key] = nextResets[key]
-          elseif held[key] and hitCosts[h] > 0 and out[3 * h] == 0 then
-            if limit.algorithm == LOG then
-              addStamps(limit, key, hitCosts[h], out[3 * h - 1])
-            else
-              grant(limit, key, hitCosts[h], extras[h])
-            end
-          end
-        end
-      end
-      for h = first, i do nextLasts[hitKeys[h]], held[hitKeys[h]] = nil, nil end
-      i = i + 1
-      first, pass, truth = i, true, false
+    if late > 0 then
+      if reset > 0 then reset = reset + late end
+      if retry > 0 then retry = retry + late end
+      if life ~= KEEP then life = life + late end
     end
   end
-end
 
--- Write what the requests left behind. The expiry is mostly the one before.
-local millisOf, millisText
-for k, reset in pairs(resets) do
-  local used, prev, key = useds[k], prevs[k], KEYS[k]
-  if logs[k] then
-    saveLog(k, logs[k])
-  elseif used == 0 and prev == 0 then
-    call('DEL', key)
+  -- Answer.
+  if truth then retry = marks[m] or 0 end
+  local answer = left * 2
+  if reset == window then answer = answer + 1 end
+  if retry ~= 0 then answer = -1 - answer end
+  told = told + 1
+  out[told] = answer
+  if reset ~= window then
+    told = told + 1
+    out[told] = reset
+  end
+  if retry ~= 0 then
+    told = told + 1
+    out[told] = retry
+  end
+
+  if not truth then
+    if not single then marks[m] = retry end
+    if not ok then
+      if enforce == 1 then pass = false end
+      if op == TAKE and (s or found and found[k]) and (plain or not mended[k] and not lives[k]) then
+        if not plain then mended[k] = true end
+        if call('PTTL', KEYS[k]) == -1 then -- it must not stay for good
+          call('PEXPIRE', KEYS[k], expiry(algorithm == HELD and window or reset))
+        end
+      end
+    elseif single then
+      last = at
+    elseif n == 0 or op > PEEK then
+      marks[m] = NOTHING
+    elseif algorithm ~= LOG and algorithm ~= HELD then
+      marks[m + 1], marks[m + 2], marks[m + 3], marks[m + 4] = at, used, prev, life
+    else
+      marks[m + 1], marks[m + 2], marks[m + 3] = last, used, prev
+    end
+  end
+
+  if not ended then
+    i, m = i + 1, m + 5
+  elseif not pass and not truth and first < i then
+    for x = before + 1, told do out[x] = nil end
+    i, m, truth, told = first, 1, true, before
   else
-    local last, value = lasts[k], nil
-    local low = last % 16777216
-    local high = (last - low) / 16777216
-    local mid = high % 16777216
-    local a, b, c, d = (high - mid) / 16777216, floor(mid / 65536), floor(mid / 256) % 256, mid % 256
-    local e, f, g = floor(low / 65536), floor(low / 256) % 256, low % 256
-    if used > 0 and used < 256 and prev == 0 then
-      value = char(32 + a, b, c, d, e, f, g, used)
-    elseif used > 0 and used < 256 and prev < 256 then
-      value = char(32 + a, b, c, d, e, f, g, used, prev)
-    else
-      local text = digits(used)
-      value = char(#text * 32 + a, b, c, d, e, f, g) .. text .. digits(prev)
-    end
-    if reset == KEEP then
-      call('SET', key, value, 'KEEPTTL')
-    else
-      if reset ~= millisOf then
-        millisOf, millisText = reset, format('%.0f', ceil(min(reset, FOREVER) / 1000) + spare)
+    -- Charge what passed, and write what no other hit will change.
+    for h = first, i do
+      local charged, x = ok, 5 * (h - first) + 1
+      if not single then
+        charged = pass and marks[x] == 0
+        last, used, prev, life = marks[x + 1], marks[x + 2], marks[x + 3], marks[x + 4]
       end
-      call('SET', key, value, 'PX', millisText)
+      if not plain then
+        l, k = hitLimits[h], hitKeys[h]
+        if charged and l.op == TAKE then
+          if l.algorithm == LOG then
+            addStamps(l, k, hitCosts[h])
+          elseif l.algorithm == HELD then
+            grant(l, k, hitCosts[h], extras[h])
+          else
+            lasts[k], useds[k], prevs[k] = last, used, prev
+            if life ~= KEEP or not lives[k] then lives[k] = life end
+          end
+        end
+        charged, op = lives[k] and finals[k] == h, TAKE
+        last, used, prev, life = lasts[k], useds[k], prevs[k], lives[k]
+        s = raws[k]
+      elseif not single then
+        k, s, op = h, raws[h], limits[h - first + 1].op
+      end
+      if not charged or op ~= TAKE then
+        -- nothing to write
+      elseif logs and logs[k] then
+        saveLog(k, logs[k])
+      elseif used == 0 and prev == 0 then
+        call('DEL', KEYS[k])
+      else
+        if last ~= stampOf then stampOf, high, stamp = last, six(last) end
+        local value
+        if used > 0 and used < 256 and prev == 0 then
+          value = stamp .. char(32 + high, used)
+        elseif used > 0 and used < 256 and prev < 256 then
+          value = stamp .. char(32 + high, used, prev)
+        else
+          local text, after = '', ''
+          while used > 0 do
+            local digit = used % 256
+            text, used = char(digit) .. text, (used - digit) / 256
+          end
+          while prev > 0 do
+            local digit = prev % 256
+            after, prev = char(digit) .. after, (prev - digit) / 256
+          end
+          value = stamp .. char(32 * #text + high) .. text .. after
+        end
+        if life ~= KEEP then
+          if life ~= millisOf then millisOf, millis = life, expiry(life) end
+          call('SET', KEYS[k], value, 'PX', millis)
+        elseif #value == #s then
+          call('SETRANGE', KEYS[k], 0, value)
+        else
+          call('SET', KEYS[k], value, 'KEEPTTL')
+        end
+      end
     end
+    i = i + 1
+    first, m, pass, truth, before = i, 1, true, false, told
   end
 end
 
-out[3 * count + 1] = now
+out[told + 1] = now
 return out
