@@ -30,7 +30,8 @@ local SECOND, MINUTE, DAY = 1000000, 60000000, 86400000000
 local KEEP = -1    -- for a time to live: the one that the key has
 local SMALL = 4096 -- bytes of a log that is read and written whole
 
-local KEYS, ARGV, call, byte, char = KEYS, ARGV, redis.call, string.byte, string.char
+local KEYS, ARGV, call = KEYS, ARGV, redis.call
+local byte, char, format = string.byte, string.char, string.format
 
 local now, spare = ARGV[1], 60000 -- milliseconds that a state is kept longer than it must be
 if now == '' then
@@ -113,22 +114,6 @@ if hasBucket then
   end
 end
 
--- six returns what of a time is above 48 bits, and those in 6 bytes.
-local function six(v)
-  local low = v % 16777216
-  local mid = (v - low) / 16777216 % 16777216
-  local x, y = mid % 65536, low % 65536
-  local d, g = x % 256, y % 256
-  return (v - low - mid * 16777216) / 281474976710656,
-    char((mid - x) / 65536, (x - d) / 256, d, (low - y) / 65536, (y - g) / 256, g)
-end
-
--- expiry is a time to live in milliseconds, for a command.
-local function expiry(life)
-  local whole = life < FOREVER and life + 999 or FOREVER
-  return string.format('%.0f', (whole - whole % 1000) / 1000 + spare)
-end
-
 -- What counters hold, by their index in KEYS. Of a plain batch raws alone is used, and of a lone
 -- counter it is one string.
 local raws                -- as they were read
@@ -145,9 +130,16 @@ if rare then
 
   -- seven writes a time in 7 bytes.
   local function seven(v)
-    local above, below = six(v)
-    return char(above) .. below
+    local s = ''
+    for _ = 1, 7 do
+      local digit = v % 256
+      s, v = char(digit) .. s, (v - digit) / 256
+    end
+    return s
   end
+
+  -- expiry is a time to live in milliseconds, for a command.
+  local function expiry(life) return format('%.0f', math.ceil(min(life, FOREVER) / 1000) + spare) end
 
   -- number reads the bytes from i to j of s, the first the highest.
   local function number(s, i, j)
@@ -278,7 +270,7 @@ if rare then
     else
       call('ZREMRANGEBYSCORE', key, '-inf', now)
     end
-    for i = 1, n do call('ZADD', key, string.format('%.0f', now + l.window), member(lease, i)) end
+    for i = 1, n do call('ZADD', key, format('%.0f', now + l.window), member(lease, i)) end
     call('PEXPIRE', key, expiry(l.window))
     sets[k] = held + n
   end
@@ -292,7 +284,7 @@ if rare then
     local held = false
     for i = 1, n do
       if type(redis.pcall('ZSCORE', KEYS[k], member(lease, i))) == 'string' then
-        call('ZADD', KEYS[k], string.format('%.0f', now + l.window), member(lease, i))
+        call('ZADD', KEYS[k], format('%.0f', now + l.window), member(lease, i))
         held = true
       end
     end
@@ -575,7 +567,8 @@ while i <= count do
       if op == TAKE and (s or found and found[k]) and (plain or not mended[k] and not lives[k]) then
         if not plain then mended[k] = true end
         if call('PTTL', KEYS[k]) == -1 then -- it must not stay for good
-          call('PEXPIRE', KEYS[k], expiry(algorithm == HELD and window or reset))
+          if algorithm == HELD then reset = window end
+          call('PEXPIRE', KEYS[k], format('%.0f', math.ceil(math.min(reset, FOREVER) / 1000) + spare))
         end
       end
     elseif single then
@@ -627,7 +620,14 @@ while i <= count do
       elseif used == 0 and prev == 0 then
         call('DEL', KEYS[k])
       else
-        if last ~= stampOf then stampOf, high, stamp = last, six(last) end
+        if last ~= stampOf then
+          local low = last % 16777216
+          local mid = (last - low) / 16777216 % 16777216
+          local y, z = mid % 65536, low % 65536
+          local d, g = y % 256, z % 256
+          stamp = char((mid - y) / 65536, (y - d) / 256, d, (low - z) / 65536, (z - g) / 256, g)
+          stampOf, high = last, (last - low - mid * 16777216) / 281474976710656
+        end
         local value
         if used > 0 and used < 256 and prev == 0 then
           value = stamp .. char(32 + high, used)
@@ -646,7 +646,10 @@ while i <= count do
           value = stamp .. char(32 * #text + high) .. text .. after
         end
         if life ~= KEEP then
-          if life ~= millisOf then millisOf, millis = life, expiry(life) end
+          if life ~= millisOf then
+            local whole = life < FOREVER and life + 999 or FOREVER
+            millisOf, millis = life, format('%.0f', (whole - whole % 1000) / 1000 + spare)
+          end
           call('SET', KEYS[k], value, 'PX', millis)
         elseif #value == #s then
           call('SETRANGE', KEYS[k], 0, value)
