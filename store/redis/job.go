@@ -46,6 +46,7 @@ func (c *call) withTime() bool  { return c.op == opRefund && !c.withLease() }
 // A job is what one caller waits for: requests whose counters share a slot, or any on one server.
 type job struct {
 	calls []call
+	slot  int  // of its first counter; only known where there are several servers
 	owed  bool // it is sent even if nobody waits for it any more
 
 	// What became of it, once it is done: an error, or an answer to each call, and the server's time.
@@ -88,10 +89,11 @@ func (j *job) again() {
 	j.state.Store(waiting)
 }
 
-// oneSlot reports whether all counters share a slot.
+// oneSlot reports whether all counters share a slot, which it notes.
 func (j *job) oneSlot() bool {
+	j.slot = slot(j.calls[0].key)
 	for i := 1; i < len(j.calls); i++ {
-		if j.calls[i].key != j.calls[0].key && slot(j.calls[i].key) != slot(j.calls[0].key) {
+		if j.calls[i].key != j.calls[0].key && slot(j.calls[i].key) != j.slot {
 			return false
 		}
 	}

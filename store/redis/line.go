@@ -1,8 +1,10 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,7 +132,7 @@ func (l *line) flush(timeout time.Duration) {
 		if l.merge {
 			f.together(ctx, l)
 		} else {
-			f.eachAlone(ctx, l)
+			f.bySlot(ctx, l)
 		}
 		cancel()
 		f.tell(l.store, sent)
@@ -164,48 +166,81 @@ type flush struct {
 	batch batch
 }
 
+// A slotPart is what of a flush goes to one slot, by one call of the script.
+type slotPart struct {
+	jobs []*job
+	cmd  *goredis.IntSliceCmd
+}
+
 // together executes all jobs by one call of the script, each as if it were alone.
 func (f *flush) together(ctx context.Context, l *line) {
 	answers, err := f.run(ctx, l, f.jobs)
-	for _, j := range f.jobs {
-		answers = j.finish(l.store, answers, err)
+	share(l.store, f.jobs, answers, err)
+}
+
+// share gives each of jobs its part of the answers.
+func share(s *Store, jobs []*job, answers []int64, err error) {
+	for _, j := range jobs {
+		answers = j.finish(s, answers, err)
 	}
 }
 
 // run calls the script. A server that does not know it is sent it once: it has executed nothing.
 func (f *flush) run(ctx context.Context, l *line, jobs []*job) ([]int64, error) {
-	f.batch.build(l.store, jobs, l.store.override())
-	cmd := goredis.NewIntSliceCmd(ctx, f.batch.args...)
+	b := &f.batch
+	b.build(l.store, jobs, l.store.override())
+	cmd := goredis.NewIntSliceCmd(ctx, b.args...)
 	err := l.client.Process(ctx, cmd)
 	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
-		f.batch.whole()
-		cmd = goredis.NewIntSliceCmd(ctx, f.batch.args...)
+		b.whole()
+		cmd = goredis.NewIntSliceCmd(ctx, b.args...)
 		err = l.client.Process(ctx, cmd)
 	}
 	return cmd.Val(), err
 }
 
-// eachAlone executes the jobs by a call each, all on one way.
-func (f *flush) eachAlone(ctx context.Context, l *line) {
-	if len(f.jobs) == 1 {
-		f.together(ctx, l)
+// bySlot executes the jobs by one call of the script for each slot, all on one way.
+func (f *flush) bySlot(ctx context.Context, l *line) {
+	slices.SortStableFunc(f.jobs, func(a, b *job) int { return cmp.Compare(a.slot, b.slot) })
+	if f.jobs[0].slot == f.jobs[len(f.jobs)-1].slot {
+		answers, err := f.run(ctx, l, f.jobs)
+		f.settle(ctx, l, f.jobs, answers, err)
 		return
 	}
 	pipe := l.client.Pipeline()
-	cmds := make([]*goredis.IntSliceCmd, len(f.jobs))
-	for i := range f.jobs {
+	var parts []slotPart
+	for from := 0; from < len(f.jobs); {
+		to := from + 1
+		for to < len(f.jobs) && f.jobs[to].slot == f.jobs[from].slot {
+			to++
+		}
 		var b batch
-		b.build(l.store, f.jobs[i:i+1], l.store.override())
-		cmds[i] = goredis.NewIntSliceCmd(ctx, b.args...)
-		_ = pipe.Process(ctx, cmds[i]) // it only queues
+		b.build(l.store, f.jobs[from:to], l.store.override())
+		p := slotPart{f.jobs[from:to], goredis.NewIntSliceCmd(ctx, b.args...)}
+		parts = append(parts, p)
+		_ = pipe.Process(ctx, p.cmd) // it only queues
+		from = to
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	for i, j := range f.jobs {
-		answers, err := cmds[i].Val(), cmds[i].Err()
+	for _, p := range parts {
+		answers, err := p.cmd.Val(), p.cmd.Err()
 		if goredis.HasErrorPrefix(err, "NOSCRIPT") {
-			answers, err = f.run(ctx, l, f.jobs[i:i+1])
+			answers, err = f.run(ctx, l, p.jobs)
 		}
-		j.finish(l.store, answers, err)
+		f.settle(ctx, l, p.jobs, answers, err)
+	}
+}
+
+// settle gives jobs of one slot their answers. While a slot moves its counters may be here and there:
+// then nothing was executed, and each job is sent alone.
+func (f *flush) settle(ctx context.Context, l *line, jobs []*job, answers []int64, err error) {
+	if len(jobs) == 1 || !goredis.HasErrorPrefix(err, "TRYAGAIN") {
+		share(l.store, jobs, answers, err)
+		return
+	}
+	for i := range jobs {
+		answers, err := f.run(ctx, l, jobs[i:i+1])
+		share(l.store, jobs[i:i+1], answers, err)
 	}
 }
 

@@ -3,9 +3,12 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/internal/redistest"
@@ -122,6 +125,81 @@ func TestSlotMoves(t *testing.T) {
 	}
 	if st := mustTake(t, s, fresh)[0]; st.Remaining != 98 {
 		t.Errorf("what was new: %+v", st)
+	}
+}
+
+// together executes jobs as one batch of the node that is asked for the first's counter.
+func together(t *testing.T, s *Store, requests ...[]weir.Hit) []*job {
+	t.Helper()
+	var f flush
+	for _, hits := range requests {
+		j := newJob(len(hits))
+		s.add(j, opTake, hits)
+		if !j.oneSlot() {
+			t.Fatal("the counters lie in several slots")
+		}
+		f.jobs = append(f.jobs, j)
+	}
+	jobs := slices.Clone(f.jobs) // bySlot puts them in its own order
+	l, err := s.link.Load().line(t.Context(), jobs[0].calls[0].key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.bySlot(t.Context(), l)
+	return jobs
+}
+
+// What one client is asked for at once goes to a Cluster in one command, and each has its own answer.
+func TestSlotsGoTogether(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	s := open(t, cluster.URL())
+	l := &weir.Limit{Max: 100, Window: time.Hour}
+	mine := hitOn(l, "mine", 1)
+	mustTake(t, s, mine)
+	node := cluster.Holder(slot(keyOf(t, s, mine)))
+	other := mine
+	for i := 0; string(other.Key) == string(mine.Key); i++ {
+		if h := hitOn(l, strconv.Itoa(i), 1); cluster.Holder(slot(keyOf(t, s, h))) == node {
+			other = h
+		}
+	}
+	before := node.Calls("evalsha")
+	jobs := together(t, s, []weir.Hit{mine}, []weir.Hit{other}, []weir.Hit{mine}, []weir.Hit{other}, []weir.Hit{mine})
+	if n := node.Calls("evalsha") - before; n != 2 {
+		t.Errorf("%d commands for two slots, want 2", n)
+	}
+	for i, want := range []int64{98, 99, 97, 98, 96} {
+		var st weir.Status
+		if jobs[i].status(0, &st); jobs[i].err != nil || !st.Allowed || st.Remaining != want {
+			t.Errorf("request %d: %+v %v, want %d left", i, st, jobs[i].err, want)
+		}
+	}
+}
+
+// Requests that go together do not fail each other where some of a slot's counters have moved: what is
+// still here is answered, and what is not is told where to ask.
+func TestSlotsGoTogetherWhileTheyMove(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	s := open(t, cluster.URL())
+	here := hitOn(&weir.Limit{Max: 100, Window: time.Hour}, "moving", 1)
+	fresh := hitOn(&weir.Limit{Algorithm: weir.FixedWindow, Max: 100, Window: time.Hour}, "moving", 1)
+	mustTake(t, s, here)
+	at := slot(keyOf(t, s, here))
+	from, to := cluster.Holder(at), cluster.Nodes[0]
+	if to == from {
+		to = cluster.Nodes[1]
+	}
+	cluster.BeginMove(at, from, to)
+	jobs := together(t, s, []weir.Hit{here}, []weir.Hit{fresh})
+	var st weir.Status
+	if jobs[0].err != nil {
+		t.Fatal(jobs[0].err)
+	}
+	if jobs[0].status(0, &st); st.Remaining != 98 {
+		t.Errorf("what has not moved: %+v", st)
+	}
+	if _, isAsk := goredis.IsAskError(jobs[1].err); !isAsk {
+		t.Errorf("what is new: %v, want to be told to ask", jobs[1].err)
 	}
 }
 
