@@ -1,9 +1,11 @@
 package redis
 
 import (
+	"cmp"
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"slices"
 
 	"github.com/weirgate/weir"
 )
@@ -23,6 +25,7 @@ type batch struct {
 	args   []any
 	ints   []int64
 	limits []ruled
+	shapes []*job           // one of each
 	keys   map[string]int64 // their indexes, counted from 1; only where there are several calls
 }
 
@@ -34,22 +37,97 @@ type ruled struct {
 
 const firstKey = 3 // after the command, the script and the number of keys
 
-// build makes the arguments for jobs. now is the time to go by in place of the server's, unless it is
-// empty.
+// The kinds of a batch, which the script knows by number.
+const (
+	plain = iota // each request asks new counters, at a cost of 1
+	coded        // each hit is told apart
+	rare         // so, and not all is taking from or looking at counters that are strings
+)
+
+// build makes the arguments for jobs, which it may put into another order: those that ask the same
+// limits stand together. now is the time to go by in place of the server's, unless it is empty.
 func (b *batch) build(s *Store, jobs []*job, now string) {
 	b.args = append(b.args[:0], "evalsha", s.hash, nil)
 	b.ints, b.limits = b.ints[:0], b.limits[:0]
-	plain := b.names(jobs) && isPlain(jobs)
-	b.args[firstKey-1] = b.int(int64(len(b.args) - firstKey))
-	b.args = append(b.args, now, nil)
-	count := len(b.args) - 1
-	if plain {
-		for i := range jobs[0].calls {
-			b.rule(s, &jobs[0].calls[i])
-		}
-		b.args[count] = b.int(int64(len(b.limits)))
-		return
+	kind := b.sort(jobs)
+	if distinct := b.names(jobs); !distinct {
+		kind = max(kind, coded)
 	}
+	b.args[firstKey-1] = b.int(int64(len(b.args) - firstKey))
+	b.args = append(b.args, now)
+	if kind == plain {
+		b.plain(s, jobs)
+	} else {
+		b.coded(s, jobs, kind)
+	}
+}
+
+// sort puts jobs that ask the same limits together, and returns what kind of batch they are if no two
+// ask one counter.
+func (b *batch) sort(jobs []*job) (kind int64) {
+	b.shapes = b.shapes[:0]
+	for _, j := range jobs {
+		if kind = max(kind, j.kind()); kind == plain {
+			j.shape = b.shape(j)
+		}
+	}
+	if kind == plain && len(b.shapes) > 1 {
+		slices.SortStableFunc(jobs, func(x, y *job) int { return cmp.Compare(x.shape, y.shape) })
+	}
+	clear(b.shapes)
+	return kind
+}
+
+// shape is which of the shapes that were seen j has: what limits it asks, in their order.
+func (b *batch) shape(j *job) int {
+	for i, other := range b.shapes {
+		if other.asksLike(j) {
+			return i
+		}
+	}
+	b.shapes = append(b.shapes, j)
+	return len(b.shapes) - 1
+}
+
+func (j *job) asksLike(other *job) bool {
+	return slices.EqualFunc(j.calls, other.calls, func(a, b call) bool { return a.limit == b.limit && a.op == b.op })
+}
+
+// kind is the least kind of batch that j may be in.
+func (j *job) kind() (kind int64) {
+	for i := range j.calls {
+		c := &j.calls[i]
+		switch {
+		case c.op > opPeek || c.limit.Algorithm == weir.SlidingLog || c.withLease():
+			return rare
+		case c.n != 1:
+			kind = coded
+		}
+	}
+	return kind
+}
+
+// plain tells the script of jobs, those of one shape after those of another.
+func (b *batch) plain(s *Store, jobs []*job) {
+	for from, i := 0, 1; i <= len(jobs); i++ {
+		if i < len(jobs) && jobs[i].shape == jobs[from].shape {
+			continue
+		}
+		b.numbers(int64(len(jobs[from].calls))<<2 + plain)
+		for k := range jobs[from].calls {
+			b.rule(s, &jobs[from].calls[k])
+		}
+		if i < len(jobs) {
+			b.numbers(int64(i - from))
+		}
+		from = i
+	}
+}
+
+// coded tells the script of each limit, and then of each hit.
+func (b *batch) coded(s *Store, jobs []*job, kind int64) {
+	b.args = append(b.args, nil)
+	count := len(b.args) - 1
 	for _, j := range jobs {
 		for i := range j.calls {
 			if c := &j.calls[i]; b.index(c) == 0 {
@@ -57,34 +135,12 @@ func (b *batch) build(s *Store, jobs []*job, now string) {
 			}
 		}
 	}
-	b.args[count] = b.int(-int64(len(b.limits)))
+	b.args[count] = b.int(int64(len(b.limits))<<2 + kind)
 	for _, j := range jobs {
 		for i := range j.calls {
 			b.call(&j.calls[i])
 		}
 	}
-}
-
-// isPlain reports whether each of jobs is a request that asks, at a cost of 1, the same limits in the
-// same order, all of which keep their counters in strings that are read and written whole.
-func isPlain(jobs []*job) bool {
-	first := jobs[0].calls
-	for i := range first {
-		if c := &first[i]; c.op > opPeek || c.limit.Algorithm == weir.SlidingLog || c.withLease() {
-			return false
-		}
-	}
-	for _, j := range jobs {
-		if len(j.calls) != len(first) {
-			return false
-		}
-		for i := range j.calls {
-			if c := &j.calls[i]; c.limit != first[i].limit || c.op != first[i].op || c.n != 1 {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // names names the counters, each once, and reports whether no two calls are on one.

@@ -47,6 +47,7 @@ func (c *call) withTime() bool  { return c.op == opRefund && !c.withLease() }
 type job struct {
 	calls []call
 	slot  int  // of its first counter; only known where there are several servers
+	shape int  // which of the batch's shapes it has
 	owed  bool // it is sent even if nobody waits for it any more
 
 	// What became of it, once it is done: an error, or an answer to each call, and the server's time.

@@ -4,11 +4,14 @@
 -- as none is negative.
 --
 -- KEYS: the counters, each once.
--- ARGV: the time in microseconds, or '' for the server's; the number of limits; then of each limit
+-- ARGV: the time in microseconds, or '' for the server's; the number of limits × 4 + the batch's kind;
+-- then of each limit
 --   (op × 8 + algorithm) × 2 + (1 if it enforces), max, window, but for a quota before start stop next
 --   in place of the window; and for a token bucket the burst.
--- A batch is plain if each request asks as many new counters as there are limits, in their order, each
--- for one. In others the number of limits is negative, and then follows of each hit
+-- A batch is PLAIN if each request asks as many new counters as there are limits, in their order, each
+-- for one; then may follow the number of requests that these limits are for, and the same again for
+-- others. If it is CODED, and RARE where not all is taking from or looking at counters that are
+-- strings, then follows of each hit
 --   (its key's index × 65536 + its limit's) × 2 + (1 if it is its request's last), negative if the cost
 --   is not 1; that cost; and for leases their name, or for a refund when it was charged.
 --
@@ -25,6 +28,7 @@
 
 local TAKE, PEEK, RELEASE, RENEW, REFUND, RESET = 0, 1, 2, 3, 4, 5
 local SLIDING, LOG, FIXED, BUCKET, HELD, QUOTA = 0, 1, 2, 3, 4, 5
+local PLAIN, CODED, RARE = 0, 1, 2
 local NEVER, FOREVER = -1, 9007199254740991
 local SECOND, MINUTE, DAY = 1000000, 60000000, 86400000000
 local KEEP = -1    -- for a time to live: the one that the key has
@@ -41,34 +45,8 @@ else
   now = now + 0
 end
 
--- What is asked. `rare` says that not all is taking from, or looking at, counters that are strings. The
--- limit of a plain batch that has no other needs no table.
-local size = ARGV[2] + 0
-local plain, limits, pos, rare, hasBucket = size > 0, nil, 3, false, false
-if not plain then size = -size end
-local single = plain and size == 1
-local l, op, algorithm, enforce, most, window
-if not single then limits = {} end
-for i = 1, size do
-  local kind = ARGV[pos] + 0
-  most, window, pos = ARGV[pos + 1] + 0, ARGV[pos + 2] + 0, pos + 3
-  enforce = kind % 2
-  algorithm = (kind - enforce) / 2 % 8
-  op = (kind - kind % 16) / 16
-  if op > PEEK or algorithm == LOG or algorithm == HELD then rare = true end
-  if not single or algorithm == BUCKET or algorithm == QUOTA then
-    l = {op = op, algorithm = algorithm, enforce = enforce, max = most, window = window}
-    if algorithm == BUCKET then
-      l.burst, hasBucket = ARGV[pos] + 0, true
-      pos = pos + 1
-    elseif algorithm == QUOTA then
-      l.before, window, l.window = window, 0, 0
-      l.start, l.stop, l.next = ARGV[pos] + 0, ARGV[pos + 1] + 0, ARGV[pos + 2] + 0
-      pos = pos + 3
-    end
-    if limits then limits[i] = l end
-  end
-end
+local kind = ARGV[2] % 4
+local plain, many = kind == PLAIN, kind ~= PLAIN or #KEYS > 1
 
 -- muldiv is a × b / c rounded down, and what is left: exact for b and c below 2^45.
 local function muldiv(a, b, c)
@@ -91,28 +69,7 @@ local function muldiv(a, b, c)
   return q, r
 end
 
-local drain, level
-if hasBucket then
-  -- drain is the time until a level is gone.
-  function drain(l, q, r)
-    if q == 0 and r == 0 then return 0 end
-    if l.max == 0 then return FOREVER end
-    local whole, rest = muldiv(q, l.window, l.max)
-    local over = (rest + r) % l.max
-    local time = whole + (rest + r - over) / l.max + (over > 0 and 1 or 0)
-    return time < FOREVER and time or FOREVER
-  end
-
-  -- level is what is left of q hits and r parts of one after some time.
-  function level(l, q, r, time)
-    if q == 0 and r == 0 then return 0, 0 end
-    local dq, dr = muldiv(time, l.max, l.window)
-    q, r = q - dq, r - dr
-    if r < 0 then q, r = q - 1, r + l.window end
-    if q < 0 then return 0, 0 end
-    return q, r
-  end
-end
+local drain, level -- for token buckets
 
 -- What counters hold, by their index in KEYS. Of a plain batch raws alone is used, and of a lone
 -- counter it is one string.
@@ -123,7 +80,7 @@ local found               -- true where there is something in a key that is read
 local mended              -- true where it has been seen to that there is an expiry
 
 local mind, look, lookHeld, addStamps, grant, saveLog, logs
-if rare then
+if kind == RARE then
   local floor, max, min = math.floor, math.max, math.min
   logs = {} -- sliding logs that were opened, by their index in KEYS
   local sets = {} -- and what leases hold
@@ -348,320 +305,376 @@ end
 -- The hits of a batch that is not plain: limit, key, cost, and whether it is its request's last.
 local hitLimits, hitKeys, hitCosts, extras, ends
 local finals -- of each counter the last hit, after which it is written
-local count = #KEYS
-if not plain then
-  lasts, useds, prevs, lives, found, mended = {}, {}, {}, {}, {}, {}
-  hitLimits, hitKeys, hitCosts, extras, ends, finals, count = {}, {}, {}, {}, {}, {}, 0
-  local most = #ARGV
-  while pos <= most do
-    local code, cost = ARGV[pos] + 0, 1
-    pos, count = pos + 1, count + 1
-    if code < 0 then
-      code, cost = -code, ARGV[pos] + 0
-      pos = pos + 1
-    end
-    local last = code % 2
-    local index = (code - last) / 2 % 65536
-    local k, l = ((code - last) / 2 - index) / 65536, limits[index]
-    hitLimits[count], hitKeys[count], hitCosts[count], ends[count], finals[k] = l, k, cost, last == 1, count
-    if rare and (l.algorithm == HELD or l.op == REFUND) then
-      extras[count] = ARGV[pos]
-      pos = pos + 1
-    end
-  end
-end
-
-if rare then
-  local keys, indexes, wanted = {}, {}, {}
-  raws = {}
-  for i = 1, count do
-    local l, k = hitLimits[i], hitKeys[i]
-    if l.algorithm ~= LOG and l.algorithm ~= HELD and l.op ~= RESET and not wanted[k] then
-      wanted[k], keys[#keys + 1], indexes[#indexes + 1] = true, KEYS[k], k
-    end
-  end
-  local values = #keys > 0 and call('MGET', unpack(keys)) or {}
-  for i = 1, #keys do raws[indexes[i]] = values[i] end
-elseif count > 1 then
-  raws = call('MGET', unpack(KEYS))
-else
-  raws = redis.pcall('GET', KEYS[1])
-  if type(raws) ~= 'string' then raws = false end -- it may be no string
-  if not plain then raws = {raws} end
-end
 
 -- The request that is looked at: its first hit, whether it passes, whether this is the second look, and
 -- how much was answered before it. Of its hits there are five things each: the wait, or 0 if it is to
 -- be charged; and what the charge leaves behind.
-local first, pass, truth, before = 1, true, false, 0
-local marks = not single and {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+local first, pass, truth, before, marks = 1, true, false, 0, nil
 local NOTHING = false -- in place of a wait, of what is not to be charged
 local out, told = {0, 0}, 0
 local millisOf, millis -- the expiry is mostly the one before
 local stampOf, high, stamp -- and so is the time
 local i, m = 1, 1      -- the hit, and where its marks begin
 
--- The loop goes over the hits of a request, and if the request is refused once more: the truth is what
--- holds without a charge.
-while i <= count do
-  local k, n, ended, held = i, 1, single, 0
-  if not plain then
-    l, k, n, ended = hitLimits[i], hitKeys[i], hitCosts[i], ends[i]
-  elseif not single then
-    l, ended = limits[i - first + 1], i - first + 1 == size
-  end
-  if not single then op, algorithm, enforce, most, window = l.op, l.algorithm, l.enforce, l.max, l.window end
+-- What is asked. The limit of plain requests that have no other needs no table.
+local limits, l, op, algorithm, enforce, most, window
 
-  -- Read the counter: all 0 if it was never used, or holds what is not ours.
-  local s, last, used, prev = raws, 0, 0, 0
-  if count > 1 or not plain then s = raws[k] end
-  if not plain and lasts[k] then
-    last, used, prev = lasts[k], useds[k], prevs[k]
-  elseif s then
-    local length, b, c, d, e, f, g, a, u, v = #s, byte(s, 1, 9)
-    if length >= 7 then
-      local high = a % 32
-      local digits = (a - high) / 32
-      if length >= 7 + digits and length <= 14 + digits then
-        last = (((((high * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g
-        if digits == 1 and length <= 9 then
-          used, prev = u, v or 0
-        else
-          for x = 8, 7 + digits do used = used * 256 + byte(s, x) end
-          for x = 8 + digits, length do prev = prev * 256 + byte(s, x) end
-        end
+-- The requests that ask the same limits, and then those that ask others.
+local head, pos, asked, count = ARGV[2] + 0, 3, #ARGV, 0
+repeat
+  local size = (head - kind) / 4
+  local single = plain and size == 1
+  if not single then limits, marks = {}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} end
+  for x = 1, size do
+    local what = ARGV[pos] + 0
+    most, window, pos = ARGV[pos + 1] + 0, ARGV[pos + 2] + 0, pos + 3
+    enforce = what % 2
+    algorithm = (what - enforce) / 2 % 8
+    op = (what - what % 16) / 16
+    if not single or algorithm == BUCKET or algorithm == QUOTA then
+      l = {op = op, algorithm = algorithm, enforce = enforce, max = most, window = window}
+      if algorithm == BUCKET then
+        l.burst = ARGV[pos] + 0
+        pos = pos + 1
+      elseif algorithm == QUOTA then
+        l.before, window, l.window = window, 0, 0
+        l.start, l.stop, l.next = ARGV[pos] + 0, ARGV[pos + 1] + 0, ARGV[pos + 2] + 0
+        pos = pos + 3
+      end
+      if not single then limits[x] = l end
+    end
+    if algorithm == BUCKET and not level then
+      -- drain is the time until a level is gone.
+      function drain(l, q, r)
+        if q == 0 and r == 0 then return 0 end
+        if l.max == 0 then return FOREVER end
+        local whole, rest = muldiv(q, l.window, l.max)
+        local over = (rest + r) % l.max
+        local time = whole + (rest + r - over) / l.max + (over > 0 and 1 or 0)
+        return time < FOREVER and time or FOREVER
+      end
+
+      -- level is what is left of q hits and r parts of one after some time.
+      function level(l, q, r, time)
+        if q == 0 and r == 0 then return 0, 0 end
+        local dq, dr = muldiv(time, l.max, l.window)
+        q, r = q - dq, r - dr
+        if r < 0 then q, r = q - 1, r + l.window end
+        if q < 0 then return 0, 0 end
+        return q, r
       end
     end
   end
+
   if not plain then
-    lasts[k], useds[k], prevs[k] = last, used, prev
-    if not truth then -- a hit of the same request may be on the same counter
-      for h = first, i - 1 do
-        local x = 5 * (h - first) + 1
-        if hitKeys[h] == k and marks[x] == 0 then
-          held, last, used, prev = held + hitCosts[h], marks[x + 1], marks[x + 2], marks[x + 3]
-        end
+    lasts, useds, prevs, lives, found, mended = {}, {}, {}, {}, {}, {}
+    hitLimits, hitKeys, hitCosts, extras, ends, finals = {}, {}, {}, {}, {}, {}
+    while pos <= asked do
+      local code, cost = ARGV[pos] + 0, 1
+      pos, count = pos + 1, count + 1
+      if code < 0 then
+        code, cost = -code, ARGV[pos] + 0
+        pos = pos + 1
+      end
+      local last = code % 2
+      local index = (code - last) / 2 % 65536
+      local k, l = ((code - last) / 2 - index) / 65536, limits[index]
+      hitLimits[count], hitKeys[count], hitCosts[count], ends[count], finals[k] = l, k, cost, last == 1, count
+      if kind == RARE and (l.algorithm == HELD or l.op == REFUND) then
+        extras[count] = ARGV[pos]
+        pos = pos + 1
       end
     end
-  end
-
-  -- Judge: whether n pass, what is left, until when the counter is used, and the wait; then, if n is
-  -- charged, what the counter becomes, and how long it is to live.
-  local ok, left, reset, retry, at, life, late = true, 0, 0, 0, now, KEEP, last - now
-  if truth then n = 0 end
-  local ask = n > 1 and n or 1
-  if op > PEEK then
-    mind(l, k, n, extras[i])
-  elseif algorithm == LOG then
-    ok, left, reset, retry = look(l, k, n, held)
-  elseif algorithm == HELD then
-    ok, left, reset, retry = lookHeld(l, k, n, ask, held)
+  elseif pos <= asked then
+    count, head = count + size * ARGV[pos], ARGV[pos + 1] + 0
+    pos = pos + 2
   else
-    -- A counter never goes back in time: its clock stands still, but for a step that is longer than
-    -- the limit's patience.
-    if late > 0 then
-      at = last
-      if late > (window < MINUTE and MINUTE or window) and (algorithm ~= QUOTA or late > DAY) then
-        at, last, used, prev, late = now, 0, 0, 0, 0
-      end
-    end
-
-    if algorithm == SLIDING then
-      local elapsed, idle = at % window, at - last
-      if idle > elapsed then
-        used, prev = 0, idle < window and used or 0
-      end
-      local free = most - used
-      if prev > 0 and free > 0 then
-        local q, r = muldiv(prev, window - elapsed, window)
-        free = free - q
-        if r > 0 then free = free - 1 end
-      end
-      if free < 0 then free = 0 end
-      left = free
-      if ask <= free then
-        if n > 0 then
-          -- It is kept a quarter of a window longer than it is used, so that only the first charge of
-          -- each quarter has to write the expiry.
-          local step = window < 4 and 1 or (window - window % 4) / 4
-          local since = at % step
-          if idle > since then life = window + step - since end
-          left, reset, used = free - n, window, used + n
-        elseif used > 0 or prev > 0 then
-          reset = window - idle
-        end
-      else
-        ok = false
-        if used > 0 or prev > 0 then reset = window - idle end
-        if ask > most then
-          retry = NEVER
-        else -- the share of the previous window shrinks: in this window, or this one's in the next
-          local wait, room, weighed = window - elapsed, most - used - ask, prev
-          if room < 0 then wait, room, weighed = wait + window, most - ask, used end
-          wait = wait - (weighed <= room and window or (muldiv(room, window, weighed)))
-          retry = wait < window - idle and wait or window - idle
-        end
-      end
-    elseif algorithm == BUCKET then
-      local q, r = level(l, used, prev, at - last)
-      local burst = most > 0 and l.burst or 0
-      local free = burst - q - (r > 0 and 1 or 0)
-      if free < 0 then free = 0 end
-      if ask <= free then
-        used, prev = q + n, r
-        left, reset = free - n, drain(l, used, r)
-        life = reset
-      else
-        ok, left, reset = false, free, drain(l, q, r)
-        retry = ask > burst and NEVER or drain(l, q - (burst - ask), r)
-      end
-    else -- counted in a span
-      local start, stop
-      if algorithm == FIXED then
-        start = at - at % window
-        stop = start + window
-      elseif at < l.start then
-        start, stop = l.before, l.start
-      elseif at < l.stop then
-        start, stop = l.start, l.stop
-      else
-        start, stop = l.stop, l.next > at and l.next or at + 1
-      end
-      if last < start or algorithm == QUOTA then life = stop - at end
-      if last < start then used = 0 end
-      left = most > used and most - used or 0
-      if used > 0 or n > 0 and n <= left then reset = stop - at end
-      if ask <= left then
-        left, used, prev = left - n, used + n, 0
-      else
-        ok, retry = false, ask > most and NEVER or stop - at
-      end
-    end
-    if late > 0 then
-      if reset > 0 then reset = reset + late end
-      if retry > 0 then retry = retry + late end
-      if life ~= KEEP then life = life + late end
-    end
+    count = #KEYS
   end
 
-  -- Answer.
-  if truth then retry = marks[m] or 0 end
-  local answer = left * 2
-  if reset == window then answer = answer + 1 end
-  if retry ~= 0 then answer = -1 - answer end
-  told = told + 1
-  out[told] = answer
-  if reset ~= window then
-    told = told + 1
-    out[told] = reset
-  end
-  if retry ~= 0 then
-    told = told + 1
-    out[told] = retry
-  end
-
-  if not truth then
-    if not single then marks[m] = retry end
-    if not ok then
-      if enforce == 1 then pass = false end
-      if op == TAKE and (s or found and found[k]) and (plain or not mended[k] and not lives[k]) then
-        if not plain then mended[k] = true end
-        if call('PTTL', KEYS[k]) == -1 then -- it must not stay for good
-          if algorithm == HELD then reset = window end
-          call('PEXPIRE', KEYS[k], format('%.0f', math.ceil(math.min(reset, FOREVER) / 1000) + spare))
+  if raws == nil then
+    if kind == RARE then
+      local keys, indexes, wanted = {}, {}, {}
+      raws = {}
+      for i = 1, count do
+        local l, k = hitLimits[i], hitKeys[i]
+        if l.algorithm ~= LOG and l.algorithm ~= HELD and l.op ~= RESET and not wanted[k] then
+          wanted[k], keys[#keys + 1], indexes[#indexes + 1] = true, KEYS[k], k
         end
       end
-    elseif single then
-      last = at
-    elseif n == 0 or op > PEEK then
-      marks[m] = NOTHING
-    elseif algorithm ~= LOG and algorithm ~= HELD then
-      marks[m + 1], marks[m + 2], marks[m + 3], marks[m + 4] = at, used, prev, life
+      local values = #keys > 0 and call('MGET', unpack(keys)) or {}
+      for i = 1, #keys do raws[indexes[i]] = values[i] end
+    elseif #KEYS > 1 then
+      raws = call('MGET', unpack(KEYS))
     else
-      marks[m + 1], marks[m + 2], marks[m + 3] = last, used, prev
+      raws = redis.pcall('GET', KEYS[1])
+      if type(raws) ~= 'string' then raws = false end -- it may be no string
+      if not plain then raws = {raws} end
     end
   end
 
-  if not ended then
-    i, m = i + 1, m + 5
-  elseif not pass and not truth and first < i then
-    for x = before + 1, told do out[x] = nil end
-    i, m, truth, told = first, 1, true, before
-  else
-    -- Charge what passed, and write what no other hit will change.
-    for h = first, i do
-      local charged, x = ok, 5 * (h - first) + 1
-      if not single then
-        charged = pass and marks[x] == 0
-        last, used, prev, life = marks[x + 1], marks[x + 2], marks[x + 3], marks[x + 4]
-      end
-      if not plain then
-        l, k = hitLimits[h], hitKeys[h]
-        if charged and l.op == TAKE then
-          if l.algorithm == LOG then
-            addStamps(l, k, hitCosts[h])
-          elseif l.algorithm == HELD then
-            grant(l, k, hitCosts[h], extras[h])
+  -- The loop goes over the hits of a request, and if the request is refused once more: the truth is what
+  -- holds without a charge.
+  while i <= count do
+    local k, n, ended, held = i, 1, single, 0
+    if not plain then
+      l, k, n, ended = hitLimits[i], hitKeys[i], hitCosts[i], ends[i]
+    elseif not single then
+      l, ended = limits[i - first + 1], i - first + 1 == size
+    end
+    if not single then op, algorithm, enforce, most, window = l.op, l.algorithm, l.enforce, l.max, l.window end
+
+    -- Read the counter: all 0 if it was never used, or holds what is not ours.
+    local s, last, used, prev = raws, 0, 0, 0
+    if many then s = raws[k] end
+    if not plain and lasts[k] then
+      last, used, prev = lasts[k], useds[k], prevs[k]
+    elseif s then
+      local length, b, c, d, e, f, g, a, u, v = #s, byte(s, 1, 9)
+      if length >= 7 then
+        local high = a % 32
+        local digits = (a - high) / 32
+        if length >= 7 + digits and length <= 14 + digits then
+          last = (((((high * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g
+          if digits == 1 and length <= 9 then
+            used, prev = u, v or 0
           else
-            lasts[k], useds[k], prevs[k] = last, used, prev
-            if life ~= KEEP or not lives[k] then lives[k] = life end
+            for x = 8, 7 + digits do used = used * 256 + byte(s, x) end
+            for x = 8 + digits, length do prev = prev * 256 + byte(s, x) end
           end
-        end
-        charged, op = lives[k] and finals[k] == h, TAKE
-        last, used, prev, life = lasts[k], useds[k], prevs[k], lives[k]
-        s = raws[k]
-      elseif not single then
-        k, s, op = h, raws[h], limits[h - first + 1].op
-      end
-      if not charged or op ~= TAKE then
-        -- nothing to write
-      elseif logs and logs[k] then
-        saveLog(k, logs[k])
-      elseif used == 0 and prev == 0 then
-        call('DEL', KEYS[k])
-      else
-        if last ~= stampOf then
-          local low = last % 16777216
-          local mid = (last - low) / 16777216 % 16777216
-          local y, z = mid % 65536, low % 65536
-          local d, g = y % 256, z % 256
-          stamp = char((mid - y) / 65536, (y - d) / 256, d, (low - z) / 65536, (z - g) / 256, g)
-          stampOf, high = last, (last - low - mid * 16777216) / 281474976710656
-        end
-        local value
-        if used > 0 and used < 256 and prev == 0 then
-          value = stamp .. char(32 + high, used)
-        elseif used > 0 and used < 256 and prev < 256 then
-          value = stamp .. char(32 + high, used, prev)
-        else
-          local text, after = '', ''
-          while used > 0 do
-            local digit = used % 256
-            text, used = char(digit) .. text, (used - digit) / 256
-          end
-          while prev > 0 do
-            local digit = prev % 256
-            after, prev = char(digit) .. after, (prev - digit) / 256
-          end
-          value = stamp .. char(32 * #text + high) .. text .. after
-        end
-        if life ~= KEEP then
-          if life ~= millisOf then
-            local whole = life < FOREVER and life + 999 or FOREVER
-            millisOf, millis = life, format('%.0f', (whole - whole % 1000) / 1000 + spare)
-          end
-          call('SET', KEYS[k], value, 'PX', millis)
-        elseif #value == #s then
-          call('SETRANGE', KEYS[k], 0, value)
-        else
-          call('SET', KEYS[k], value, 'KEEPTTL')
         end
       end
     end
-    i = i + 1
-    first, m, pass, truth, before = i, 1, true, false, told
+    if not plain then
+      lasts[k], useds[k], prevs[k] = last, used, prev
+      if not truth then -- a hit of the same request may be on the same counter
+        for h = first, i - 1 do
+          local x = 5 * (h - first) + 1
+          if hitKeys[h] == k and marks[x] == 0 then
+            held, last, used, prev = held + hitCosts[h], marks[x + 1], marks[x + 2], marks[x + 3]
+          end
+        end
+      end
+    end
+
+    -- Judge: whether n pass, what is left, until when the counter is used, and the wait; then, if n is
+    -- charged, what the counter becomes, and how long it is to live.
+    local ok, left, reset, retry, at, life, late = true, 0, 0, 0, now, KEEP, last - now
+    if truth then n = 0 end
+    local ask = n > 1 and n or 1
+    if op > PEEK then
+      mind(l, k, n, extras[i])
+    elseif algorithm == LOG then
+      ok, left, reset, retry = look(l, k, n, held)
+    elseif algorithm == HELD then
+      ok, left, reset, retry = lookHeld(l, k, n, ask, held)
+    else
+      -- A counter never goes back in time: its clock stands still, but for a step that is longer than
+      -- the limit's patience.
+      if late > 0 then
+        at = last
+        if late > (window < MINUTE and MINUTE or window) and (algorithm ~= QUOTA or late > DAY) then
+          at, last, used, prev, late = now, 0, 0, 0, 0
+        end
+      end
+
+      if algorithm == SLIDING then
+        local elapsed, idle = at % window, at - last
+        if idle > elapsed then
+          used, prev = 0, idle < window and used or 0
+        end
+        local free = most - used
+        if prev > 0 and free > 0 then
+          local q, r = muldiv(prev, window - elapsed, window)
+          free = free - q
+          if r > 0 then free = free - 1 end
+        end
+        if free < 0 then free = 0 end
+        left = free
+        if ask <= free then
+          if n > 0 then
+            -- It is kept a quarter of a window longer than it is used, so that only the first charge of
+            -- each quarter has to write the expiry.
+            local step = window < 4 and 1 or (window - window % 4) / 4
+            local since = at % step
+            if idle > since then life = window + step - since end
+            left, reset, used = free - n, window, used + n
+          elseif used > 0 or prev > 0 then
+            reset = window - idle
+          end
+        else
+          ok = false
+          if used > 0 or prev > 0 then reset = window - idle end
+          if ask > most then
+            retry = NEVER
+          else -- the share of the previous window shrinks: in this window, or this one's in the next
+            local wait, room, weighed = window - elapsed, most - used - ask, prev
+            if room < 0 then wait, room, weighed = wait + window, most - ask, used end
+            wait = wait - (weighed <= room and window or (muldiv(room, window, weighed)))
+            retry = wait < window - idle and wait or window - idle
+          end
+        end
+      elseif algorithm == BUCKET then
+        local q, r = level(l, used, prev, at - last)
+        local burst = most > 0 and l.burst or 0
+        local free = burst - q - (r > 0 and 1 or 0)
+        if free < 0 then free = 0 end
+        if ask <= free then
+          used, prev = q + n, r
+          left, reset = free - n, drain(l, used, r)
+          life = reset
+        else
+          ok, left, reset = false, free, drain(l, q, r)
+          retry = ask > burst and NEVER or drain(l, q - (burst - ask), r)
+        end
+      else -- counted in a span
+        local start, stop
+        if algorithm == FIXED then
+          start = at - at % window
+          stop = start + window
+        elseif at < l.start then
+          start, stop = l.before, l.start
+        elseif at < l.stop then
+          start, stop = l.start, l.stop
+        else
+          start, stop = l.stop, l.next > at and l.next or at + 1
+        end
+        if last < start or algorithm == QUOTA then life = stop - at end
+        if last < start then used = 0 end
+        left = most > used and most - used or 0
+        if used > 0 or n > 0 and n <= left then reset = stop - at end
+        if ask <= left then
+          left, used, prev = left - n, used + n, 0
+        else
+          ok, retry = false, ask > most and NEVER or stop - at
+        end
+      end
+      if late > 0 then
+        if reset > 0 then reset = reset + late end
+        if retry > 0 then retry = retry + late end
+        if life ~= KEEP then life = life + late end
+      end
+    end
+
+    -- Answer.
+    if truth then retry = marks[m] or 0 end
+    local answer = left * 2
+    if reset == window then answer = answer + 1 end
+    if retry ~= 0 then answer = -1 - answer end
+    told = told + 1
+    out[told] = answer
+    if reset ~= window then
+      told = told + 1
+      out[told] = reset
+    end
+    if retry ~= 0 then
+      told = told + 1
+      out[told] = retry
+    end
+
+    if not truth then
+      if not single then marks[m] = retry end
+      if not ok then
+        if enforce == 1 then pass = false end
+        if op == TAKE and (s or found and found[k]) and (plain or not mended[k] and not lives[k]) then
+          if not plain then mended[k] = true end
+          if call('PTTL', KEYS[k]) == -1 then -- it must not stay for good
+            if algorithm == HELD then reset = window end
+            call('PEXPIRE', KEYS[k], format('%.0f', math.ceil(math.min(reset, FOREVER) / 1000) + spare))
+          end
+        end
+      elseif single then
+        last = at
+      elseif n == 0 or op > PEEK then
+        marks[m] = NOTHING
+      elseif algorithm ~= LOG and algorithm ~= HELD then
+        marks[m + 1], marks[m + 2], marks[m + 3], marks[m + 4] = at, used, prev, life
+      else
+        marks[m + 1], marks[m + 2], marks[m + 3] = last, used, prev
+      end
+    end
+
+    if not ended then
+      i, m = i + 1, m + 5
+    elseif not pass and not truth and first < i then
+      for x = before + 1, told do out[x] = nil end
+      i, m, truth, told = first, 1, true, before
+    else
+      -- Charge what passed, and write what no other hit will change.
+      for h = first, i do
+        local charged, x = ok, 5 * (h - first) + 1
+        if not single then
+          charged = pass and marks[x] == 0
+          last, used, prev, life = marks[x + 1], marks[x + 2], marks[x + 3], marks[x + 4]
+        end
+        if not plain then
+          l, k = hitLimits[h], hitKeys[h]
+          if charged and l.op == TAKE then
+            if l.algorithm == LOG then
+              addStamps(l, k, hitCosts[h])
+            elseif l.algorithm == HELD then
+              grant(l, k, hitCosts[h], extras[h])
+            else
+              lasts[k], useds[k], prevs[k] = last, used, prev
+              if life ~= KEEP or not lives[k] then lives[k] = life end
+            end
+          end
+          charged, op = lives[k] and finals[k] == h, TAKE
+          last, used, prev, life = lasts[k], useds[k], prevs[k], lives[k]
+          s = raws[k]
+        elseif not single then
+          k, s, op = h, raws[h], limits[h - first + 1].op
+        end
+        if not charged or op ~= TAKE then
+          -- nothing to write
+        elseif logs and logs[k] then
+          saveLog(k, logs[k])
+        elseif used == 0 and prev == 0 then
+          call('DEL', KEYS[k])
+        else
+          if last ~= stampOf then
+            local low = last % 16777216
+            local mid = (last - low) / 16777216 % 16777216
+            local y, z = mid % 65536, low % 65536
+            local d, g = y % 256, z % 256
+            stamp = char((mid - y) / 65536, (y - d) / 256, d, (low - z) / 65536, (z - g) / 256, g)
+            stampOf, high = last, (last - low - mid * 16777216) / 281474976710656
+          end
+          local value
+          if used > 0 and used < 256 and prev == 0 then
+            value = stamp .. char(32 + high, used)
+          elseif used > 0 and used < 256 and prev < 256 then
+            value = stamp .. char(32 + high, used, prev)
+          else
+            local text, after = '', ''
+            while used > 0 do
+              local digit = used % 256
+              text, used = char(digit) .. text, (used - digit) / 256
+            end
+            while prev > 0 do
+              local digit = prev % 256
+              after, prev = char(digit) .. after, (prev - digit) / 256
+            end
+            value = stamp .. char(32 * #text + high) .. text .. after
+          end
+          if life ~= KEEP then
+            if life ~= millisOf then
+              local whole = life < FOREVER and life + 999 or FOREVER
+              millisOf, millis = life, format('%.0f', (whole - whole % 1000) / 1000 + spare)
+            end
+            call('SET', KEYS[k], value, 'PX', millis)
+          elseif #value == #s then
+            call('SETRANGE', KEYS[k], 0, value)
+          else
+            call('SET', KEYS[k], value, 'KEEPTTL')
+          end
+        end
+      end
+      i = i + 1
+      first, m, pass, truth, before = i, 1, true, false, told
+    end
   end
-end
+until not plain or count == #KEYS
 
 out[told + 1] = now
 return out
