@@ -25,11 +25,11 @@ type figure struct {
 func (f figure) perSecond() float64 { return 1e6 / f.wall }
 
 // take has the contenders take turns, with that many callers at once.
-func (o Options) take(s *server, callers int, contenders []contender) ([]figure, error) {
+func (o Options) take(cpu func() float64, callers int, contenders []contender) ([]figure, error) {
 	samples := make([][4][]float64, len(contenders))
 	for round := range o.Rounds + 1 {
 		for i, c := range contenders {
-			sample, err := load(s, callers, o.Slot, c.decide)
+			sample, err := load(cpu, callers, o.Slot, c.decide)
 			if err != nil {
 				return nil, err
 			}
@@ -48,13 +48,14 @@ func (o Options) take(s *server, callers int, contenders []contender) ([]figure,
 }
 
 // load has callers decide for the time of slot. It returns, in microseconds, the wall's time for one
-// decision, the median and the 99th percentile of the waits, and the server's processor time for one.
-func load(s *server, callers int, slot time.Duration, decide func(i int) error) (sample [4]float64, err error) {
+// decision, the median and the 99th percentile of the waits, and the server's processor time for one, of
+// which cpu tells the sum in seconds.
+func load(cpu func() float64, callers int, slot time.Duration, decide func(i int) error) (sample [4]float64, err error) {
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
 	var group sync.WaitGroup
 	waits := make([][]float64, callers)
-	cpu, began := s.cpu(), time.Now()
+	used, began := cpu(), time.Now()
 	for c := range callers {
 		group.Go(func() {
 			for now := time.Now(); now.Sub(began) < slot; {
@@ -76,5 +77,5 @@ func load(s *server, callers int, slot time.Duration, decide func(i int) error) 
 	all := slices.Concat(waits...)
 	slices.Sort(all)
 	n := float64(len(all))
-	return [4]float64{took.Seconds() * 1e6 / n, all[len(all)/2], all[len(all)*99/100], (s.cpu() - cpu) * 1e6 / n}, nil
+	return [4]float64{took.Seconds() * 1e6 / n, all[len(all)/2], all[len(all)*99/100], (cpu() - used) * 1e6 / n}, nil
 }

@@ -24,8 +24,9 @@ type server struct {
 	client *goredis.Client // to ask it about itself
 }
 
-// start starts a server on a free port of the loopback and returns once it answers.
-func start() (*server, error) {
+// start starts a server on a free port of the loopback, with these arguments besides, and returns once
+// it answers.
+func start(arguments ...string) (*server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -38,7 +39,8 @@ func start() (*server, error) {
 	}
 	_, port, _ := net.SplitHostPort(addr) // it was just made
 	s := &server{addr: addr, dir: dir, client: goredis.NewClient(&goredis.Options{Addr: addr, Protocol: 2})}
-	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	arguments = append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, arguments...)
+	s.cmd = exec.Command("redis-server", arguments...)
 	if err := s.cmd.Start(); err != nil {
 		s.client.Close()
 		os.RemoveAll(dir)

@@ -28,8 +28,8 @@ type Options struct {
 }
 
 const note = "One redis-server on the loopback, which shares the processors with the callers; 50,000 clients in turn. Plain " +
-	"EVALSHA is go-redis with a script of five lines that counts a fixed window; redis_rate is go-redis/redis_rate. Redis CPU " +
-	"by INFO. Figures are of the quiet quarter of the rounds."
+	"EVALSHA is go-redis with a script of five lines that counts a fixed window; redis_rate is go-redis/redis_rate. Cluster: " +
+	"three nodes on the same processors. Redis CPU by INFO, of all nodes. Figures are of the quiet quarter of the rounds."
 
 const (
 	clients   = 50_000
@@ -65,7 +65,7 @@ func Redis(o Options) (report.Section, error) {
 		Head:  []string{"", "callers", "decisions/s", "p50, µs", "p99, µs", "Redis CPU, µs each"},
 	}
 	for _, callers := range []int{1, 64} {
-		figures, err := o.take(s, callers, peers)
+		figures, err := o.take(s.cpu, callers, peers)
 		if err != nil {
 			return section, err
 		}
@@ -74,10 +74,52 @@ func Redis(o Options) (report.Section, error) {
 		}
 		section.Checks = append(section.Checks, checks(callers, figures)...)
 	}
+	rows, err := o.cluster()
+	if err != nil {
+		return section, err
+	}
+	table.Rows = append(table.Rows, rows...)
 	section.Tables = []report.Table{table}
 	hot, err := o.refused(store)
 	section.Checks = append(section.Checks, hot)
 	return section, err
+}
+
+// cluster measures the store in a Cluster on the same processors.
+func (o Options) cluster() (rows [][]string, err error) {
+	c, err := startCluster()
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	store, err := redis.New(redis.Options{URL: c.url(), Timeout: patience})
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	peers := []contender{
+		{"store/redis, Cluster", takes(store, clientNames(), 1)},
+		{"store/redis, Cluster, three limits", takes(store, clientNames(), 3)},
+	}
+	for _, callers := range []int{1, 64} {
+		figures, err := o.take(c.cpu, callers, peers)
+		if err != nil {
+			return nil, err
+		}
+		for i, f := range figures {
+			rows = append(rows, row(peers[i].name, callers, f))
+		}
+	}
+	return rows, nil
+}
+
+// clientNames are the addresses of the clients.
+func clientNames() []string {
+	names := make([]string, clients)
+	for i := range names {
+		names[i] = fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)
+	}
+	return names
 }
 
 func row(name string, callers int, f figure) []string {
@@ -120,10 +162,7 @@ func contenders(store *redis.Store, client *goredis.Client) ([]contender, error)
 		return nil, err
 	}
 	rate := redis_rate.NewLimiter(client)
-	names := make([]string, clients)
-	for i := range names {
-		names[i] = fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)
-	}
+	names := clientNames()
 	ctx := context.Background()
 	return []contender{
 		{"store/redis", takes(store, names, 1)},

@@ -30,8 +30,8 @@ func TestRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Checks) != 7 || len(s.Tables) != 1 || len(s.Tables[0].Rows) != 8 {
-		t.Fatalf("%d checks and tables %v, want 7 checks and a table of 8 rows", len(s.Checks), s.Tables)
+	if len(s.Checks) != 7 || len(s.Tables) != 1 || len(s.Tables[0].Rows) != 12 {
+		t.Fatalf("%d checks and tables %v, want 7 checks and a table of 12 rows", len(s.Checks), s.Tables)
 	}
 	for _, c := range s.Checks {
 		if c.Measured <= 0 || c.Bar == "" || c.Beside != "" && c.Ratio <= 0 {
@@ -66,7 +66,7 @@ func TestChecks(t *testing.T) {
 func TestLoadFails(t *testing.T) {
 	s := running(t)
 	cause := errors.New("away")
-	if _, err := load(s, 4, time.Minute, func(int) error { return cause }); !errors.Is(err, cause) {
+	if _, err := load(s.cpu, 4, time.Minute, func(int) error { return cause }); !errors.Is(err, cause) {
 		t.Errorf("error %v, want %v", err, cause)
 	}
 }
@@ -74,7 +74,7 @@ func TestLoadFails(t *testing.T) {
 // The 99th percentile is of single waits: one slow call in twenty shows there and not in the median.
 func TestLoad(t *testing.T) {
 	s := running(t)
-	sample, err := load(s, 1, 200*time.Millisecond, func(i int) error {
+	sample, err := load(s.cpu, 1, 200*time.Millisecond, func(i int) error {
 		if i%20 == 0 {
 			time.Sleep(5 * time.Millisecond)
 		}
