@@ -19,8 +19,9 @@
 -- what does not pass the first is −1 − that, and the retry comes last. At the end stands the time.
 --
 -- A counter is a string: 6 bytes of when it was last charged, and one of the 5 bits above them with the
--- number of bytes of `used` in its first three; used; prev. A token bucket's level is used × window + prev. A sliding log is 4 bytes of
--- how many stamps are dead, then 7 bytes a stamp. Leases are a sorted set by when they expire.
+-- number of bytes of `used` in its first three; used; prev. A token bucket's level is used × window +
+-- prev. A sliding log is 4 bytes of how many stamps are dead, then 7 bytes a stamp. Leases are a sorted
+-- set by when they expire.
 --
 -- A lone caller's request is paid for line by line: a table or a function costs as much as a hit's
 -- arithmetic, and a number written as text as much as a command. So what not every batch needs is not
@@ -45,7 +46,7 @@ else
   now = now + 0
 end
 
-local kind = ARGV[2] % 4
+local kind = ARGV[2] % 4 -- of the batch
 local plain, many = kind == PLAIN, kind ~= PLAIN or #KEYS > 1
 
 -- muldiv is a × b / c rounded down, and what is left: exact for b and c below 2^45.
@@ -311,15 +312,14 @@ local finals -- of each counter the last hit, after which it is written
 -- be charged; and what the charge leaves behind.
 local first, pass, truth, before, marks = 1, true, false, 0, nil
 local NOTHING = false -- in place of a wait, of what is not to be charged
-local out, told = {0, 0}, 0
-local millisOf, millis -- the expiry is mostly the one before
+local out, told = {0, 0}, 0 -- what is answered
+local i, m = 1, 1          -- the hit, and where its marks begin
+local millisOf, millis     -- the expiry is mostly the one before
 local stampOf, high, stamp -- and so is the time
-local i, m = 1, 1      -- the hit, and where its marks begin
 
--- What is asked. The limit of plain requests that have no other needs no table.
+-- The loop goes over the requests that ask the same limits, and then over those that ask others. A limit
+-- that is the only one needs no table.
 local limits, l, op, algorithm, enforce, most, window
-
--- The requests that ask the same limits, and then those that ask others.
 local head, pos, asked, count = ARGV[2] + 0, 3, #ARGV, 0
 repeat
   local size = (head - kind) / 4
