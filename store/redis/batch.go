@@ -22,11 +22,12 @@ func scriptHash() string {
 // A batch is the arguments of one call of the script. Numbers are passed by pointer, which the client
 // library writes as text, and boxing which costs nothing.
 type batch struct {
-	args   []any
-	ints   []int64
-	limits []ruled
-	shapes []*job           // one of each
-	keys   map[string]int64 // their indexes, counted from 1; only where there are several calls
+	args    []any
+	ints    []int64
+	limits  []ruled
+	shapes  []*job           // one of each
+	indexes []int64          // of the calls' counters, counted from 1
+	keys    map[string]int64 // their indexes, counted from 1; only where there are several calls
 }
 
 // A ruled is a limit and what is to be done with its counters: the script is told each once.
@@ -136,18 +137,20 @@ func (b *batch) coded(s *Store, jobs []*job, kind int64) {
 		}
 	}
 	b.args[count] = b.int(int64(len(b.limits))<<2 + kind)
+	next := 0
 	for _, j := range jobs {
 		for i := range j.calls {
-			b.call(&j.calls[i])
+			b.call(&j.calls[i], b.indexes[next])
+			next++
 		}
 	}
 }
 
 // names names the counters, each once, and reports whether no two calls are on one.
 func (b *batch) names(jobs []*job) (distinct bool) {
+	b.indexes = b.indexes[:0]
 	if len(jobs) == 1 && len(jobs[0].calls) == 1 {
-		b.args = append(b.args, &jobs[0].calls[0].key)
-		jobs[0].calls[0].index = 1
+		b.args, b.indexes = append(b.args, &jobs[0].calls[0].key), append(b.indexes, 1)
 		return true
 	}
 	if b.keys == nil {
@@ -164,7 +167,7 @@ func (b *batch) names(jobs []*job) (distinct bool) {
 				b.keys[c.key] = k
 				b.args = append(b.args, &c.key)
 			}
-			c.index, distinct = k, distinct && !known
+			b.indexes, distinct = append(b.indexes, k), distinct && !known
 		}
 	}
 	return distinct
@@ -223,9 +226,9 @@ func (s *Store) window(l *weir.Limit) int64 {
 	return max(1, l.Window.Microseconds())
 }
 
-// call tells the script of one hit.
-func (b *batch) call(c *call) {
-	code := (c.index<<16 + b.index(c)) * 2
+// call tells the script of one hit, on a counter of that index.
+func (b *batch) call(c *call, index int64) {
+	code := (index<<16 + b.index(c)) * 2
 	if c.last {
 		code++
 	}

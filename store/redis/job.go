@@ -32,9 +32,6 @@ type call struct {
 	lease string // of a Concurrency limit
 	at    int64  // opRefund: the server's time of the charge, in microseconds
 	last  bool   // of its request
-	index int64  // where its key stands in the batch, counted from 1
-
-	left, reset, retry int64 // what the script answered
 
 	expires time.Duration // opRelease: when what is owed is given back by itself; 0 where it is not owed
 }
@@ -52,6 +49,8 @@ type job struct {
 
 	// What became of it, once it is done: an error, or an answer to each call, and the server's time.
 	err        error
+	answers    []answer
+	room       [1]answer // memory for answers
 	now        int64
 	sent, came time.Duration // since the store began
 
@@ -103,9 +102,12 @@ func (j *job) oneSlot() bool {
 
 // status fills out with the answer to the i-th call.
 func (j *job) status(i int, out *weir.Status) {
-	c := &j.calls[i]
-	*out = weir.Status{Limit: c.limit, Allowed: c.retry == 0, Remaining: c.left, ResetAfter: span(c.reset), RetryAfter: span(c.retry)}
+	a := &j.answers[i]
+	*out = weir.Status{Limit: j.calls[i].limit, Allowed: a.retry == 0, Remaining: a.left, ResetAfter: span(a.reset), RetryAfter: span(a.retry)}
 }
+
+// An answer is the script's to one call; a retry of 0 says that it passes.
+type answer struct{ left, reset, retry int64 }
 
 // forever is the script's word for a time that does not end.
 const forever = 1<<53 - 1

@@ -247,45 +247,50 @@ func (f *flush) settle(ctx context.Context, l *line, jobs []*job, answers []int6
 // errAnswer is an answer that the script does not give.
 var errAnswer = errors.New("the answer has not the right length: not a Redis server?")
 
-// finish takes j's part of the answers, and returns the rest.
-func (j *job) finish(s *Store, answers []int64, err error) []int64 {
-	for i := range j.calls {
-		if err != nil {
-			break
-		}
-		answers, err = j.calls[i].read(s, answers)
+// finish takes j's part of the numbers, and returns the rest. It changes nothing of j that a caller who
+// gave up may look at.
+func (j *job) finish(s *Store, numbers []int64, err error) []int64 {
+	j.answers = j.room[:0]
+	for i := 0; i < len(j.calls) && err == nil; i++ {
+		var a answer
+		a, numbers, err = readAnswer(numbers, s.window(j.calls[i].limit))
+		j.answers = append(j.answers, a)
 	}
-	if err == nil && len(answers) == 0 {
+	if err == nil && len(numbers) == 0 {
 		err = errAnswer
 	}
 	if err != nil {
 		j.err = err
 		return nil
 	}
-	j.now = answers[len(answers)-1]
-	return answers
+	j.now = numbers[len(numbers)-1]
+	return numbers
 }
 
-// read takes c's part of the answers, one to three numbers, and returns the rest.
-func (c *call) read(s *Store, answers []int64) ([]int64, error) {
-	if len(answers) == 0 {
-		return nil, errAnswer
+// readAnswer takes the answer to a call, one to three numbers, and returns the rest.
+func readAnswer(numbers []int64, window int64) (a answer, rest []int64, err error) {
+	if len(numbers) < 1 {
+		return a, nil, errAnswer
 	}
-	first, rest := answers[0], answers[1:]
+	first, rest := numbers[0], numbers[1:]
 	refused := first < 0
 	if refused {
 		first = -1 - first
 	}
-	c.left, c.reset, c.retry = first/2, 0, 0
-	if first%2 == 1 {
-		c.reset = s.window(c.limit)
-	} else if len(rest) > 0 {
-		c.reset, rest = rest[0], rest[1:]
+	a.left, a.reset = first/2, window
+	if first%2 == 0 {
+		if len(rest) < 1 {
+			return a, nil, errAnswer
+		}
+		a.reset, rest = rest[0], rest[1:]
 	}
-	if refused && len(rest) > 0 {
-		c.retry, rest = rest[0], rest[1:]
+	if refused {
+		if len(rest) < 1 {
+			return a, nil, errAnswer
+		}
+		a.retry, rest = rest[0], rest[1:]
 	}
-	return rest, nil
+	return a, rest, nil
 }
 
 // tell lets the callers have their answers. What was granted to a caller that has gone is given back at

@@ -145,3 +145,38 @@ func TestSentinel(t *testing.T) {
 	}
 	t.Logf("counts again after %v", time.Since(began))
 }
+
+// An answer leaves out what follows from it, and one that ends too soon is none.
+func TestReadAnswer(t *testing.T) {
+	const window, now = 60, 1_700_000_000
+	for _, test := range []struct {
+		name    string
+		numbers []int64
+		want    answer
+		rest    int // numbers that are left; -1 for an error
+	}{
+		{"passes, reset by the window", []int64{2*7 + 1, now}, answer{left: 7, reset: window}, 1},
+		{"passes", []int64{2 * 7, 5, now}, answer{left: 7, reset: 5}, 1},
+		{"refused, reset by the window", []int64{-1 - (2*0 + 1), 9, now}, answer{reset: window, retry: 9}, 1},
+		{"refused", []int64{-1 - 2*3, 5, -1, now}, answer{left: 3, reset: 5, retry: -1}, 1},
+		{"nothing", nil, answer{}, -1},
+		{"no reset", []int64{2 * 7}, answer{}, -1},
+		{"no retry", []int64{-1 - (2*7 + 1)}, answer{}, -1},
+	} {
+		got, rest, err := readAnswer(test.numbers, window)
+		if test.rest < 0 {
+			if err == nil {
+				t.Errorf("%s: %+v, want an error", test.name, got)
+			}
+			continue
+		}
+		if err != nil || got != test.want || len(rest) != test.rest {
+			t.Errorf("%s: %+v, %d left, %v; want %+v, %d left", test.name, got, len(rest), err, test.want, test.rest)
+		}
+	}
+	j := newJob(1)
+	j.calls = append(j.calls, call{limit: &weir.Limit{Window: time.Minute}})
+	if j.finish(&Store{}, []int64{15}, nil); j.err == nil {
+		t.Error("an answer without the time is none")
+	}
+}
