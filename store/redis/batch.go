@@ -91,7 +91,15 @@ func (b *batch) shape(j *job) int {
 }
 
 func (j *job) asksLike(other *job) bool {
-	return slices.EqualFunc(j.calls, other.calls, func(a, b call) bool { return a.limit == b.limit && a.op == b.op })
+	if len(j.calls) != len(other.calls) {
+		return false
+	}
+	for i := range j.calls {
+		if a, b := &j.calls[i], &other.calls[i]; a.limit != b.limit || a.op != b.op {
+			return false
+		}
+	}
+	return true
 }
 
 // kind is the least kind of batch that j may be in.
@@ -101,7 +109,7 @@ func (j *job) kind() (kind int64) {
 		switch {
 		case c.op > opPeek || c.limit.Algorithm == weir.SlidingLog || c.withLease():
 			return rare
-		case c.n != 1:
+		case c.n != 1 || c.last != (i == len(j.calls)-1): // a cost, or several requests
 			kind = coded
 		}
 	}
