@@ -28,6 +28,8 @@ var house = map[string]room{
 	"respond":            {layer: 1, modules: []string{"google.golang.org/protobuf"}},
 	"internal/chain":     {layer: 1},
 	"internal/tarpit":    {layer: 1},
+	"internal/noise":     {layer: 1},
+	"internal/kept":      {layer: 1},
 	"internal/redistest": {layer: 1},
 	"internal/proctest":  {layer: 1},
 	"front/proxy/guard":  {layer: 1},
@@ -52,6 +54,8 @@ var house = map[string]room{
 
 	"embedded":       {layer: 4},
 	"front/envoyrls": {layer: 4, modules: append(envoyAPI(), "google.golang.org/protobuf", "github.com/prometheus/client_golang")},
+
+	"internal/enginetest": {layer: 5},
 
 	"middleware":        {layer: 5},
 	"grpcmw":            {layer: 5, modules: []string{"google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"}},

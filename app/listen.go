@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// listenError says why the address that field names cannot be listened on, and how to mend it. The
-// flag of the same name mends it, too.
+// listenError says why the address that field names cannot be listened on, and how to mend it.
 func listenError(field, addr string, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -18,7 +17,10 @@ func listenError(field, addr string, err error) error {
 	if errors.As(err, &number) {
 		err = number
 	}
-	cure := fmt.Sprintf("give another address with %s or --%s", field, field)
+	cure := "give another address with " + field
+	if field == "listen" || field == "admin" {
+		cure += " or --" + field
+	}
 	switch number {
 	case syscall.EADDRINUSE:
 		cure = "stop what listens there, or " + cure

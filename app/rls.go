@@ -209,9 +209,14 @@ func (a *App) openRLSPorts(l *Loaded) error {
 	if err != nil || !s.UsePrometheus {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET "+s.PrometheusPath, a.rls.Metrics())
-	return a.openFront("PROMETHEUS_ADDR", s.PrometheusAddr, func() (server, error) { return newHTTPServer(mux), nil })
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != s.PrometheusPath {
+			http.NotFound(w, r)
+			return
+		}
+		a.rls.Metrics().ServeHTTP(w, r)
+	})
+	return a.openFront("PROMETHEUS_ADDR", s.PrometheusAddr, func() (server, error) { return newHTTPServer(metrics), nil })
 }
 
 // An httpServer is a small HTTP server as a front.

@@ -14,12 +14,9 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/weirgate/weir"
-	"github.com/weirgate/weir/config"
-	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/policy"
-	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
 
@@ -40,18 +37,10 @@ type house struct {
 // build returns the house that a configuration file describes.
 func build(t testing.TB, yaml string) *house {
 	t.Helper()
-	cfg, problems := config.Parse("weir.yaml", []byte(yaml), nil)
-	if config.HasErrors(problems) {
-		t.Fatal(problems)
-	}
-	p, problems := policy.Compile(cfg)
-	if config.HasErrors(problems) {
-		t.Fatal(problems)
-	}
 	store := memory.New(memory.Options{MaxKeys: 10_000})
 	t.Cleanup(store.Close)
-	j := journal.New(journal.Options{Recent: 2000, Rules: p.Names()})
-	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(embedded.RespondOptions(cfg))}
+	s := enginetest.Snapshot(t, yaml, store)
+	j := journal.New(journal.Options{Recent: 2000, Rules: s.Policy.Names()})
 	return &house{New(engine.New(s, j, time.Now)), t, j}
 }
 

@@ -194,7 +194,6 @@ func (step *caseStep) check(t *testing.T, i int, answer *pb.RateLimitResponse) {
 		if strings.HasSuffix(name, "-Reset") {
 			reset, got.Headers[name] = value, "<reset>"
 		}
-		_ = value
 	}
 	if keptMetadata[step.Why] {
 		want.Metadata = map[string]any{"tier": "gold"}

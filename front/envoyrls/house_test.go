@@ -20,12 +20,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/envoyrls/descriptors"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/policy"
-	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
 
@@ -59,16 +57,7 @@ func build(tb testing.TB, p plan) *house {
 		tb.Cleanup(own.Close)
 		p.store = own
 	}
-	cfg, problems := config.Parse("weir.yaml", []byte(p.policy), nil)
-	if config.HasErrors(problems) {
-		tb.Fatal(problems)
-	}
-	compiled, problems := policy.Compile(cfg)
-	if compiled == nil {
-		tb.Fatal(problems)
-	}
-	s := &engine.Snapshot{Policy: compiled, Store: p.store, Respond: respond.New(respond.Options{})}
-	e := engine.New(s, h.journal, func() time.Time { return noon.Add(time.Duration(h.clock.Load())) })
+	e := engine.New(enginetest.Snapshot(tb, p.policy, p.store), h.journal, func() time.Time { return noon.Add(time.Duration(h.clock.Load())) })
 	h.Server = New(e, p.options)
 	tb.Cleanup(func() {
 		if err := h.Drain(context.Background()); err != nil {

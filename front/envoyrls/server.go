@@ -32,6 +32,7 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/envoyrls/descriptors"
+	"github.com/weirgate/weir/internal/noise"
 )
 
 // A Counting is whose way to count is followed.
@@ -147,7 +148,7 @@ func New(e *engine.Engine, o Options) *Server {
 	mux.Handle("/", s.HTTP())
 	mux.Handle("GET /metrics", s.Metrics())
 	s.web = http.Server{
-		Handler: mux, MaxHeaderBytes: 16 << 10,
+		Handler: mux, MaxHeaderBytes: 16 << 10, ErrorLog: noise.Log(o.Logger),
 		ReadHeaderTimeout: helloTimeout, ReadTimeout: 2 * helloTimeout, IdleTimeout: time.Minute,
 	}
 	s.tellHealth()

@@ -2,8 +2,10 @@ package envoyrls
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -23,6 +25,8 @@ const (
 	// tlsBegins is the content type of a TLS handshake (RFC 8446, section 5.1).
 	tlsBegins    = 0x16
 	helloTimeout = 5 * time.Second
+	// acceptAgain is how long nobody is accepted when there are no descriptors left.
+	acceptAgain = 20 * time.Millisecond
 )
 
 func newSplit(l net.Listener) *split {
@@ -42,12 +46,23 @@ func (s *split) serve() error {
 	defer close(s.http1.closed)
 	for {
 		c, err := s.Accept()
+		if passes(err) {
+			time.Sleep(acceptAgain)
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		s.asked.Store(c, nil)
 		s.asking.Go(func() { s.hand(c) })
 	}
+}
+
+// passes reports whether err, of an accept, is for want of descriptors or of a connection that went before
+// it was taken: others will come.
+func passes(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) ||
+		errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ECONNABORTED)
 }
 
 // hand gives c to the half that its first bytes ask for, or ends it.

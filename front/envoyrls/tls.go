@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync/atomic"
 	"time"
+
+	"github.com/weirgate/weir/internal/kept"
 )
 
 // TLSFiles are what a listener with TLS is made of (GRPC_SERVER_TLS_CERT and _KEY, GRPC_CLIENT_TLS_CACERT and
@@ -21,50 +22,17 @@ type TLSFiles struct {
 	ClientName string
 }
 
-// refreshEvery is how often the files are looked at, when connections come in.
-const refreshEvery = time.Second
-
 // ServerTLS returns settings that follow the files: those of a new connection are made of what the files
 // held at most a second ago. Files that cannot be used leave those before in force.
 func ServerTLS(files TLSFiles, logger *slog.Logger) (*tls.Config, error) {
-	k := &kept{files: files, logger: logger}
-	c, err := files.load()
+	settings, err := kept.Read(files.load, logger, files.Cert, files.Key, files.ClientCA)
 	if err != nil {
 		return nil, err
 	}
-	k.current.Store(c)
-	k.stamp.Store(new(files.stamp()))
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			k.refresh(time.Now())
-			return k.current.Load(), nil
-		},
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return settings.At(time.Now()), nil },
 	}, nil
-}
-
-// kept is what the files held when they were last good.
-type kept struct {
-	files   TLSFiles
-	logger  *slog.Logger
-	current atomic.Pointer[tls.Config]
-	stamp   atomic.Pointer[[3]fileStamp]
-	next    atomic.Int64 // when to look again, in Unix nanoseconds
-}
-
-// A fileStamp changes with a file.
-type fileStamp struct {
-	changed time.Time
-	size    int64
-}
-
-func (f *TLSFiles) stamp() (stamps [3]fileStamp) {
-	for i, name := range []string{f.Cert, f.Key, f.ClientCA} {
-		if st, err := os.Stat(name); err == nil {
-			stamps[i] = fileStamp{st.ModTime(), st.Size()}
-		}
-	}
-	return stamps
 }
 
 // load reads the files.
@@ -104,24 +72,4 @@ func goodFor(c *x509.Certificate, name string) error {
 		}
 	}
 	return c.VerifyHostname(name)
-}
-
-// refresh reads the files again if they changed. One caller in a while looks, and none waits for it.
-func (k *kept) refresh(now time.Time) {
-	next := k.next.Load()
-	if now.UnixNano() < next || !k.next.CompareAndSwap(next, now.Add(refreshEvery).UnixNano()) {
-		return
-	}
-	stamp := k.files.stamp()
-	if stamp == *k.stamp.Load() {
-		return // also if they could not be used: that was said once
-	}
-	k.stamp.Store(&stamp)
-	c, err := k.files.load()
-	if err != nil {
-		k.logger.Warn("the certificate could not be read again and stays as it was", "error", err)
-		return
-	}
-	k.current.Store(c)
-	k.logger.Info("the certificate was read again", "cert", k.files.Cert)
 }

@@ -49,8 +49,9 @@ type Server struct {
 const (
 	// maxCalls is how many calls one connection may have under way. Envoy opens a further connection beyond.
 	maxCalls = 1000
-	// maxQuestion is the longest question, in bytes. Envoy refuses headers above 60 KiB unless told otherwise.
-	maxQuestion = 1 << 20
+	// maxQuestion is the longest question, in bytes: a longer one is an error, and so may pass. Envoy takes
+	// no header above 8 MiB, and sends no body unless told to.
+	maxQuestion = 16 << 20
 	// pings is how often Envoy may ask whether a connection still holds; grpc-go takes more for an attack.
 	pings = time.Second
 	// greeting is how long a new connection may take to say that it speaks HTTP/2.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/store/failover"
 	"github.com/weirgate/weir/store/memory"
@@ -37,7 +38,7 @@ func withHook(t *testing.T, first func()) *house {
 	t.Helper()
 	store := memory.New(memory.Options{MaxKeys: 100})
 	t.Cleanup(store.Close)
-	return over(t, snapshot(t, ``, hooked{store, first}))
+	return over(t, enginetest.Snapshot(t, ``, hooked{store, first}))
 }
 
 // envoyproxy/ratelimit stopped for a descriptor it could not handle. A fault of ours costs one answer: an error
@@ -141,7 +142,7 @@ func TestFrozenStore(t *testing.T) {
 	local := memory.New(memory.Options{MaxKeys: 1000})
 	store := failover.New(shared, local, failover.Options{Timeout: timeout, Failures: 1 << 40, ProbeEvery: time.Hour})
 	t.Cleanup(func() { store.Close(); _ = shared.Close(); local.Close() })
-	h := over(t, snapshot(t, `{client: {from_right: 1, peers: [loopback]}, default: {limits: [{rate: 1000000/1h, per: client}]}}`, store))
+	h := over(t, enginetest.Snapshot(t, `{client: {from_right: 1, peers: [loopback]}, default: {limits: [{rate: 1000000/1h, per: client}]}}`, store))
 	h.ask(question("203.0.113.7", "GET", "/"))
 	server.Freeze()
 	defer server.Thaw()

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
@@ -50,7 +51,7 @@ func FuzzQuestion(f *testing.F) {
 func strict(f *testing.F) *Server {
 	store := memory.New(memory.Options{MaxKeys: 1000})
 	f.Cleanup(store.Close)
-	s := snapshot(f, `
+	s := enginetest.Snapshot(f, `
 client: {from_right: 1, peers: [private]}
 html: true
 headers: both

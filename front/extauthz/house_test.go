@@ -13,12 +13,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/weirgate/weir/config"
-	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/policy"
-	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
 
@@ -33,26 +30,12 @@ type house struct {
 	journal *journal.Journal
 }
 
-// snapshot compiles a configuration, over s.
-func snapshot(t testing.TB, yaml string, s engine.Store) *engine.Snapshot {
-	t.Helper()
-	cfg, problems := config.Parse("weir.yaml", []byte(yaml), nil)
-	if config.HasErrors(problems) {
-		t.Fatal(problems)
-	}
-	p, problems := policy.Compile(cfg)
-	if config.HasErrors(problems) {
-		t.Fatal(problems)
-	}
-	return &engine.Snapshot{Policy: p, Store: s, Respond: respond.New(embedded.RespondOptions(cfg))}
-}
-
 // build returns the running house that a configuration describes.
 func build(t testing.TB, yaml string) *house {
 	t.Helper()
 	store := memory.New(memory.Options{MaxKeys: 10_000})
 	t.Cleanup(store.Close)
-	return over(t, snapshot(t, yaml, store))
+	return over(t, enginetest.Snapshot(t, yaml, store))
 }
 
 // over returns the running house over s.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/noise"
 )
 
 // A fault is why an ask has no decision. The worst is the greatest.
@@ -78,17 +79,5 @@ func (n *notices) tell(f fault, req *weir.Request) {
 	if f == noID {
 		what = "a proxy asks without a request id"
 	}
-	n.log.Warn(what, "fault", remedies[f].name, "peer", peerName(req), "asks", count, "mend", remedies[f].mend)
-}
-
-// peerName is what the log may say of who asks. A proxy has an address of the operator's own; any other
-// may be a client's.
-func peerName(req *weir.Request) string {
-	switch a := req.Peer; {
-	case req.Unix:
-		return "unix"
-	case a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast():
-		return a.String()
-	}
-	return "a public address"
+	n.log.Warn(what, "fault", remedies[f].name, "peer", noise.Peer(req.Peer, req.Unix), "asks", count, "mend", remedies[f].mend)
 }

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/noise"
 )
 
 // Options say how a server listens. Every bound has to be given where it listens.
@@ -55,7 +55,7 @@ func New(e *engine.Engine, o Options) *Server {
 		WriteTimeout:                 o.HeaderTimeout,
 		IdleTimeout:                  o.IdleTimeout,
 		MaxHeaderBytes:               o.MaxHeader,
-		ErrorLog:                     log.New(noise{o.Logger}, "", 0),
+		ErrorLog:                     noise.Log(o.Logger),
 	}
 	return s
 }

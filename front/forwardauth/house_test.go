@@ -17,12 +17,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weirgate/weir/config"
-	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/policy"
-	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
 
@@ -59,17 +56,9 @@ func build(t testing.TB, yaml string) *house {
 
 func buildOver(t testing.TB, yaml string, store engine.Store) *house {
 	t.Helper()
-	cfg, problems := config.Parse("weir.yaml", []byte(yaml), nil)
-	if config.HasErrors(problems) {
-		t.Fatal(problems)
-	}
-	p, problems := policy.Compile(cfg)
-	if p == nil {
-		t.Fatal(problems)
-	}
 	h := &house{t: t, log: new(logbook), faults: make(chan string, 1000)}
-	h.journal = journal.New(journal.Options{Rules: p.Names(), Faults: Faults()})
-	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(embedded.RespondOptions(cfg))}
+	s := enginetest.Snapshot(t, yaml, store)
+	h.journal = journal.New(journal.Options{Rules: s.Policy.Names(), Faults: Faults()})
 	e := engine.New(s, h.journal, func() time.Time { return noon.Add(time.Duration(h.clock.Load())) })
 	h.Server = New(e, Options{
 		HeaderTimeout: time.Second, IdleTimeout: time.Minute, MaxHeader: 64 << 10,

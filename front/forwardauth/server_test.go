@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -236,15 +235,3 @@ func TestPanicIsRecorded(t *testing.T) {
 type broken struct{ http.ResponseWriter }
 
 func (broken) WriteHeader(int) { panic("broken") }
-
-// What a stranger can cause is not logged, nor is his address with what is.
-func TestNoise(t *testing.T) {
-	log := new(logbook)
-	n := noise{slog.New(slog.NewJSONHandler(log, nil))}
-	io.WriteString(n, "http: TLS handshake error from 203.0.113.77:1\n")
-	io.WriteString(n, "http: panic serving 203.0.113.77:1: boom\ngoroutine 1\n")
-	lines := log.lines(t)
-	if len(lines) != 1 || lines[0]["cause"] != "boom\ngoroutine 1" || lines[0]["level"] != "ERROR" {
-		t.Errorf("logged %v", lines)
-	}
-}

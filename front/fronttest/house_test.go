@@ -11,13 +11,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weirgate/weir/config"
-	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/proxy"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/policy"
-	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
 
@@ -43,16 +40,9 @@ func (c *clock) now() time.Time {
 // build returns the house that a configuration describes, whose counts are in s.
 func build(t testing.TB, yaml string, s engine.Store) *house {
 	t.Helper()
-	cfg, problems := config.Parse("weir.yaml", []byte(yaml), nil)
-	if config.HasErrors(problems) {
-		t.Fatal(problems)
-	}
-	p, problems := policy.Compile(cfg)
-	if config.HasErrors(problems) {
-		t.Fatal(problems)
-	}
-	h := &house{journal: journal.New(journal.Options{Recent: 20_000, Rules: p.Names()})}
-	h.engine = engine.New(&engine.Snapshot{Policy: p, Store: s, Respond: respond.New(embedded.RespondOptions(cfg))}, h.journal, h.clock.now)
+	snapshot := enginetest.Snapshot(t, yaml, s)
+	h := &house{journal: journal.New(journal.Options{Recent: 20_000, Rules: snapshot.Policy.Names()})}
+	h.engine = engine.New(snapshot, h.journal, h.clock.now)
 	return h
 }
 

@@ -25,12 +25,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/middleware"
-	"github.com/weirgate/weir/policy"
-	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
 
@@ -114,14 +112,6 @@ func (h *house) snapshot(p plan, prev []*engine.Upstream) *engine.Snapshot {
 	if p.yaml == "" {
 		p.yaml = watchOnly
 	}
-	cfg, problems := config.Parse("weir.yaml", []byte(p.yaml), nil)
-	if config.HasErrors(problems) {
-		h.t.Fatal(problems)
-	}
-	compiled, problems := policy.Compile(cfg)
-	if config.HasErrors(problems) {
-		h.t.Fatal(problems)
-	}
 	p.upstreams.Connect, p.upstreams.Idle = 2*time.Second, 10*time.Second
 	if p.upstreams.ResponseHeader == 0 {
 		p.upstreams.ResponseHeader = 10 * time.Second
@@ -130,7 +120,9 @@ func (h *house) snapshot(p plan, prev []*engine.Upstream) *engine.Snapshot {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return &engine.Snapshot{Policy: compiled, Store: h.store, Respond: respond.New(respond.Options{}), Upstreams: ups}
+	s := enginetest.Snapshot(h.t, p.yaml, h.store)
+	s.Upstreams = ups
+	return s
 }
 
 // listen serves a free port until the test ends.

@@ -220,6 +220,7 @@ func (h *house) served() string {
 	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
+// A renewed certificate is shown to new connections, and one that is not whole to nobody.
 func TestCertificateIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := certify(t, dir, "one.test")
@@ -228,7 +229,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		t.Errorf("at first: %s", got)
 	}
 	now := time.Now()
-	later := func() { now = now.Add(time.Hour); h.certificate.refresh(now) }
+	later := func() { now = now.Add(time.Hour); h.certificate.At(now) }
 	write(t, cert, []byte("half a certificate"))
 	later()
 	if got := h.served(); got != "one.test" {
@@ -239,24 +240,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	if got := h.served(); got != "two.test" {
 		t.Errorf("at last: %s", got)
 	}
-}
-
-func TestCertificateIsLookedAtOnceInAWhile(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := newCertificate(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), nil); err == nil {
-		t.Error("a certificate that is not there was loaded")
-	}
-	cert, key := certify(t, dir, "one.test")
-	c, err := newCertificate(cert, key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Unix(1000, 0)
-	c.refresh(now)
-	os.Remove(cert) // a look would log, and there is no logger
-	c.refresh(now.Add(lookEvery - 1))
-	if c.next.Load() != now.Add(lookEvery).UnixNano() {
-		t.Error("it was looked at too early")
+	if _, err := newCertificate(filepath.Join(dir, "nowhere.pem"), key, nil); err == nil || !strings.Contains(err.Error(), "nowhere.pem") {
+		t.Errorf("a certificate that is not there: %v", err)
 	}
 }
 

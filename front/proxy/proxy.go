@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/proxy/guard"
+	"github.com/weirgate/weir/internal/noise"
 	"github.com/weirgate/weir/middleware"
 )
 
@@ -80,7 +81,7 @@ func (p *Proxy) prepare() {
 		ConnState:                    guard.Follow,
 		ConnContext:                  guard.WithConn,
 		BaseContext:                  func(net.Listener) context.Context { return base },
-		ErrorLog:                     p.errorLog(),
+		ErrorLog:                     noise.Log(p.options.Logger),
 		Protocols:                    new(http.Protocols),
 	}
 	p.server.Protocols.SetHTTP1(true)

@@ -18,14 +18,15 @@ type Caps struct {
 	Query  int // 2048
 	Host   int // 256
 	Key    int // 256
-	Header int // 1024, of each xff and hdr.NAME
+	XFF    int // 128, of each
+	Header int // 1024, of each hdr.NAME
 }
 
 func (c Caps) withDefaults() Caps {
-	shipped := Caps{Method: 32, Path: 2048, Query: 2048, Host: 256, Key: 256, Header: 1024}
+	shipped := Caps{Method: 32, Path: 2048, Query: 2048, Host: 256, Key: 256, XFF: 128, Header: 1024}
 	for _, pair := range []struct{ is, otherwise *int }{
 		{&c.Method, &shipped.Method}, {&c.Path, &shipped.Path}, {&c.Query, &shipped.Query},
-		{&c.Host, &shipped.Host}, {&c.Key, &shipped.Key}, {&c.Header, &shipped.Header},
+		{&c.Host, &shipped.Host}, {&c.Key, &shipped.Key}, {&c.XFF, &shipped.XFF}, {&c.Header, &shipped.Header},
 	} {
 		if *pair.is <= 0 {
 			*pair.is = *pair.otherwise
@@ -94,7 +95,7 @@ func (r *argumentReader) set(req *weir.Request, name string, v spop.Value) {
 			req.Scheme = "https"
 		}
 	case "xff":
-		addLine(req.Header, "X-Forwarded-For", whole(v.Text, r.caps.Header))
+		addLine(req.Header, "X-Forwarded-For", whole(v.Text, r.caps.XFF))
 	case "key":
 		addLine(req.Header, r.keyHeader, whole(v.Text, r.caps.Key))
 	default:

@@ -12,6 +12,7 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/spoe/spop"
+	"github.com/weirgate/weir/internal/noise"
 )
 
 // A check is one NOTIFY frame on its way to its acknowledgement. Its memory is used again.
@@ -131,15 +132,17 @@ func (k *check) record() {
 // errNoMessage is what is wrong with a frame that asks nothing of us.
 var errNoMessage = errors.New("want a message named " + messageName)
 
-// unread tells of a frame that could not be read, once per connection.
+// unread tells of a frame that could not be read, once a minute.
 func (k *check) unread(err error) {
 	if err == nil {
 		err = errNoMessage
 	}
-	c := k.conn
-	c.told.Do(func() {
-		c.server.options.Log.Warn("spoe: HAProxy's message is not understood", "peer", c.raw.RemoteAddr().String(), "err", err)
-	})
+	s, now := k.server, time.Now()
+	next := s.tell.Load()
+	if now.UnixNano() < next || !s.tell.CompareAndSwap(next, now.Add(time.Minute).UnixNano()) {
+		return
+	}
+	s.options.Log.Warn("spoe: HAProxy's message is not understood", "peer", noise.Peer(k.conn.peer, k.conn.unix), "err", err)
 }
 
 // panicked tells of a fault of ours.

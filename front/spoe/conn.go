@@ -41,7 +41,6 @@ type conn struct {
 
 	maxFrame uint32         // bytes, as agreed
 	pending  sync.WaitGroup // one per check that is not over yet
-	told     sync.Once      // of a message that could not be read
 
 	mu      sync.Mutex
 	out     []byte // not given to anybody who writes yet

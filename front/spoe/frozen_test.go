@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/failover"
@@ -29,7 +30,7 @@ func overRedis(t *testing.T, r *redistest.Server) *house {
 		_ = shared.Close() // nothing is left to be done
 		local.Close()
 	})
-	s := snapshot(t, plenty, store)
+	s := enginetest.Snapshot(t, plenty, store)
 	h := &house{journal: journal.New(journal.Options{Rules: s.Policy.Names()})}
 	h.Server = New(engine.New(s, h.journal, time.Now), Options{})
 	h.listen(t, "127.0.0.1:0")

@@ -16,11 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weirgate/weir"
-	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/enginetest"
 	"github.com/weirgate/weir/journal"
-	"github.com/weirgate/weir/policy"
-	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
 )
 
@@ -48,24 +46,10 @@ func build(t testing.TB, yaml string, o Options) *house {
 	h := &house{store: &watched{Store: store}}
 	o.Log = slog.New(slog.NewTextHandler(h, nil))
 	o.Refused = h.refused
-	s := snapshot(t, yaml, h.store)
+	s := enginetest.Snapshot(t, yaml, h.store)
 	h.journal = journal.New(journal.Options{Rules: s.Policy.Names()})
 	h.Server = New(engine.New(s, h.journal, time.Now), o)
 	return h
-}
-
-// snapshot compiles a configuration over a store.
-func snapshot(t testing.TB, yaml string, store engine.Store) *engine.Snapshot {
-	t.Helper()
-	cfg, problems := config.Parse("weir.yaml", []byte(yaml), nil)
-	if config.HasErrors(problems) {
-		t.Fatal(problems)
-	}
-	p, problems := policy.Compile(cfg)
-	if config.HasErrors(problems) {
-		t.Fatal(problems)
-	}
-	return &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(respond.Options{Headers: cfg.Headers})}
 }
 
 // open returns the house of a configuration, listening on the loopback until the test ends.

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weirgate/weir/internal/enginetest"
 )
 
 // What becomes of requests while the agent is away, in both configurations. Nobody waits longer than
@@ -170,7 +172,7 @@ func (s *site) pid(t *testing.T) string {
 func TestTwoAgents(t *testing.T) {
 	limited := "client: {path: [haproxy]}\ndefault: {limits: [{rate: 50/1h, per: client}]}"
 	one, two := open(t, limited, Options{}), build(t, limited, Options{})
-	two.engine.Swap(snapshot(t, limited, one.store))
+	two.engine.Swap(enginetest.Snapshot(t, limited, one.store))
 	two.listen(t, "127.0.0.1:0")
 	s := plan{agents: []*house{one, two}}.start(t)
 	if n := s.passes(t, 8, 5); n != 40 {

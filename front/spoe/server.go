@@ -35,7 +35,7 @@ type Options struct {
 	// Refused is told of connections that are ended for a fault, by one of the names of [Faults]. It must
 	// not block. Nil: nobody is.
 	Refused func(fault string, peer netip.Addr)
-	// Log is told, once per connection, of messages that could not be read, and of panics. Nil: nobody is.
+	// Log is told, once a minute, of a message that could not be read, and of panics. Nil: nobody is.
 	Log *slog.Logger
 }
 
@@ -72,6 +72,7 @@ type Server struct {
 	pending chan struct{} // holds one per check that waits for the store
 	checks  sync.Pool     // of *check
 	phase   atomic.Int32  // serving, draining or leaving
+	tell    atomic.Int64  // when a message that could not be read is told of again, in Unix nanoseconds
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}

@@ -47,7 +47,7 @@ type status struct {
 
 func readCases(t testing.TB) cases {
 	t.Helper()
-	data, err := os.ReadFile("testdata/envoy-ratelimit.json")
+	data, err := os.ReadFile("../testdata/envoy-ratelimit.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -162,6 +162,9 @@ func (r *reader) judge(s *Settings) {
 	if s.XDS.BackoffMax < s.XDS.BackoffInitial {
 		r.wrong("XDS_CLIENT_BACKOFF_MAX_INTERVAL", s.XDS.BackoffMax.String(), "want at least XDS_CLIENT_BACKOFF_INITIAL_INTERVAL, "+s.XDS.BackoffInitial.String())
 	}
+	if !strings.HasPrefix(s.PrometheusPath, "/") {
+		r.wrong("PROMETHEUS_PATH", s.PrometheusPath, "want a path, as in /metrics")
+	}
 	r.judgeStores(s)
 	if len(s.Ignored) > 0 {
 		r.idle("", "no effect in Weir: "+strings.Join(s.Ignored, ", "), "nothing has to be done")

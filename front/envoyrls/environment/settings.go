@@ -63,7 +63,7 @@ type Settings struct {
 	// What every store key begins with.
 	CacheKeyPrefix string `env:"CACHE_KEY_PREFIX"`
 	// Size of the memory of refused keys; 0 is none.
-	LocalCacheSizeInBytes int `env:"LOCAL_CACHE_SIZE_IN_BYTES" max:"1099511627776"`
+	LocalCacheSizeInBytes int `env:"LOCAL_CACHE_SIZE_IN_BYTES" max:"1073741824"`
 	// From which part of a limit on a hit is near it.
 	NearLimitRatio float64 `env:"NEAR_LIMIT_RATIO" default:"0.8"`
 	// Most seconds that a key is kept longer than its window.
