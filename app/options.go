@@ -36,14 +36,15 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 	o := embedded.JournalOptions(l.Config, l.Policy)
 	o.Log, o.Version, o.Faults = a.log, a.options.Version, faults()
 	o.Gauges = journal.Gauges{
-		MemoryKeys:       a.store.memory.Keys,
-		MemoryEvictions:  a.store.memory.Evictions,
+		MemoryKeys:       a.store.keys,
+		MemoryEvictions:  a.store.evictions,
 		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
 		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
 	}
 	if a.store.redis != nil {
 		o.Backend = "redis"
-		o.Gauges.BreakerOpen, o.Gauges.Recalled, o.Gauges.StoreFindings = a.store.open, a.store.redis.Recalled, a.store.findings
+		o.Gauges.BreakerOpen, o.Gauges.Recalled = a.store.open, a.store.recalled
+		o.Gauges.StoreFailures, o.Gauges.StoreFindings = a.store.failures, a.store.findings
 	}
 	var err error
 	o.ConfigHash, err = hash(l.Config)

@@ -84,7 +84,7 @@ func instead(env []string) []string {
 	if strings.EqualFold(s.ConfigType, "grpc_xds_sotw") {
 		descriptors = xdsScheme + path.Join(s.XDS.ServerURL, s.XDS.NodeID)
 	}
-	vars := []string{"WEIR_RLS_LISTEN=" + s.GRPCListen(), "WEIR_RLS_CONFIG=" + descriptors, "WEIR_ADMIN=" + net.JoinHostPort("127.0.0.1", portOf(s.DebugListen()))}
+	vars := []string{"WEIR_LOG_LEVEL=" + levelOf(s.LogLevel), "WEIR_LOG_FORMAT=" + s.LogFormat, "WEIR_RLS_LISTEN=" + s.GRPCListen(), "WEIR_RLS_CONFIG=" + descriptors, "WEIR_ADMIN=" + net.JoinHostPort("127.0.0.1", portOf(s.DebugListen()))}
 	if s.Redis.URL == "" {
 		return vars
 	}
@@ -92,6 +92,19 @@ func instead(env []string) []string {
 	return append(vars, "WEIR_STORE_REDIS_URL="+r.URL, "WEIR_STORE_REDIS_USERNAME="+r.Username, "WEIR_STORE_REDIS_PASSWORD="+r.Password,
 		"WEIR_STORE_REDIS_SENTINEL_MASTER="+r.SentinelMaster,
 		"WEIR_STORE_REDIS_TLS_CA="+r.TLS.CA, "WEIR_STORE_REDIS_TLS_CERT="+r.TLS.Cert, "WEIR_STORE_REDIS_TLS_KEY="+r.TLS.Key)
+}
+
+// levelOf returns Weir's least level for that of envoyproxy/ratelimit, which has more of them.
+func levelOf(name string) string {
+	switch name = strings.ToLower(name); name {
+	case "trace":
+		return "debug"
+	case "warning":
+		return "warn"
+	case "fatal", "panic":
+		return "error"
+	}
+	return name
 }
 
 func portOf(addr string) string {
@@ -251,9 +264,6 @@ const refusalBytes = 1 << 20
 func (a *App) compatStore(l *Loaded) (weir.Store, error) {
 	c, s := l.Config, l.RLS
 	memory := envoyrls.MemoryOptions{MaxKeys: c.Store.Memory.MaxKeys, Spare: s.StopCacheKeyIncrementWhenOverlimit}
-	if a.store.redis == nil {
-		return envoyrls.NewMemory(memory), nil
-	}
 	window := redis.WindowOptions{
 		Jitter:   time.Duration(s.ExpirationJitterMaxSeconds) * time.Second,
 		Spare:    s.StopCacheKeyIncrementWhenOverlimit,
@@ -262,9 +272,8 @@ func (a *App) compatStore(l *Loaded) (weir.Store, error) {
 	if !l.DropIn {
 		window.Remember = refusalBytes
 	}
-	shared := a.store.window(window, envoyrls.NewMemory(memory))
-	if !s.PerSecondRedis {
-		return shared, nil
+	if a.store.redis == nil || !s.PerSecondRedis {
+		return a.store.countAsRatelimit(window, memory), nil
 	}
 	seconds := *c
 	seconds.Store.Redis = s.PerSecondStore()
@@ -274,5 +283,5 @@ func (a *App) compatStore(l *Loaded) (weir.Store, error) {
 		return nil, fmt.Errorf("REDIS_PERSECOND_URL: %w", err)
 	}
 	a.store.more = append(a.store.more, perSecond)
-	return envoyrls.PerSecond(perSecond.window(window, envoyrls.NewMemory(memory)), shared), nil
+	return envoyrls.PerSecond(perSecond.countAsRatelimit(window, memory), a.store.countAsRatelimit(window, memory)), nil
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/localdb"
@@ -29,9 +28,9 @@ type store struct {
 	redis        *redis.Store    // nil: none
 	failover     *failover.Store // nil without redis
 	failing      failover.Options
-	windows      *failover.Store // before what counts as envoyproxy/ratelimit does; nil: nothing does
-	more         []*store        // opened beside this one, and closed with it
-	quotas       *localdb.Store  // nil until a quota is configured, and with redis
+	compat       compat
+	more         []*store       // opened beside this one, and closed with it
+	quotas       *localdb.Store // nil until a quota is configured, and with redis
 	db           *localdb.DB
 }
 
@@ -139,21 +138,14 @@ func hasQuota(c *config.Config) bool {
 		slices.ContainsFunc(c.Rules, func(r config.Rule) bool { return slices.ContainsFunc(r.Limits, isQuota) })
 }
 
-// window returns a store that counts in Redis as envoyproxy/ratelimit does, with local in its place while
-// Redis is away.
-func (s *store) window(o redis.WindowOptions, local failover.Backend) weir.Store {
-	s.windows = failover.New(redis.NewWindow(s.redis, o), local, s.failing)
-	return s.windows
-}
-
 // close closes what is open, from the outside in.
 func (s *store) close(log *slog.Logger) {
 	for _, other := range s.more {
 		other.close(log)
 	}
 	var errs []error
-	if s.windows != nil {
-		s.windows.Close()
+	if s.compat.failover != nil {
+		s.compat.failover.Close()
 	}
 	if s.failover != nil {
 		s.failover.Close()
@@ -168,11 +160,6 @@ func (s *store) close(log *slog.Logger) {
 	if err := errors.Join(errs...); err != nil {
 		log.Warn("closing the store", "err", err)
 	}
-}
-
-// open reports whether the shared store is left alone because it failed.
-func (s *store) open() bool {
-	return s.failover != nil && s.failover.Open() || s.windows != nil && s.windows.Open()
 }
 
 // redisOptions returns what c says of Redis. An error says which file cannot be used.

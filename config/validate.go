@@ -81,6 +81,7 @@ func (c *Config) validate(known []Problem) []Problem {
 	k.limits()
 	k.rules()
 	k.bounds()
+	k.askedOnly()
 	k.planned()
 	c.settleBroken(k.bad)
 	return k.problems

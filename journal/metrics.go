@@ -126,6 +126,13 @@ func storeFamilies(c *counts, o Options) []family {
 			e(float64(checks-min(checks, recalled)), backend)
 		}, "backend"),
 		counter("store_fallback_total", "Hits that the store did not answer.", number(c.fallbacks.Load)),
+		counter("store_failures_total", "Calls that the shared store did not answer, by why: short is an asker's deadline below the timeout.", func(e emit) {
+			if o.Gauges.StoreFailures != nil {
+				for kind, n := range o.Gauges.StoreFailures() {
+					e(float64(n), kind)
+				}
+			}
+		}, "kind"),
 	}
 }
 

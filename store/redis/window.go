@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgate/weir"
@@ -22,6 +23,8 @@ type Window struct {
 	options WindowOptions
 	over    *overs
 	counts  counting
+
+	recalled atomic.Uint64
 }
 
 // WindowOptions are what a Window may be told. The zero WindowOptions are envoyproxy/ratelimit's, but
@@ -106,8 +109,12 @@ func (w *Window) Recall(now time.Time, hits []weir.Hit, out []weir.Status) bool 
 	for i := range hits {
 		windowStatus(&hits[i], now, beyond(&hits[i]), &out[i])
 	}
+	w.recalled.Add(uint64(len(hits)))
 	return len(hits) > 0
 }
+
+// Recalled is how many hits were answered from memory, since the start.
+func (w *Window) Recalled() uint64 { return w.recalled.Load() }
 
 // tally returns the counters of hits, with what is known of them.
 func (w *Window) tally(now time.Time, hits []weir.Hit) *tally {
