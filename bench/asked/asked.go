@@ -57,14 +57,17 @@ type load struct {
 type contender struct {
 	name    string
 	process *process.Process
+	proxy   *process.Process // that holds the request; nil: none, or it is not measured
 	refuses bool
 	ask     func(slot time.Duration) (load, error)
 }
 
 // A cost is what one contender took, a figure for each round.
 type cost struct {
-	name          string
-	us, rate, p99 []float64 // of processor time per question; questions per second; µs
+	name      string
+	us        []float64 // of processor time per question
+	both      []float64 // the same, with the proxy's
+	rate, p99 []float64 // questions per second; µs
 }
 
 // race has the contenders take turns. The first round warms up, and uses up what may pass.
@@ -72,7 +75,7 @@ func (o Options) race(contenders []contender) ([]cost, error) {
 	costs := make([]cost, len(contenders))
 	for round := range o.Rounds + 1 {
 		for i, c := range contenders {
-			before := c.process.CPU()
+			before, proxy := c.process.CPU(), c.ofProxy()
 			l, err := c.ask(o.Slot)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.name, err)
@@ -83,15 +86,24 @@ func (o Options) race(contenders []contender) ([]cost, error) {
 			if want := map[bool]int{true: l.questions}[c.refuses]; l.refused != want {
 				return nil, fmt.Errorf("%s: %d of %d questions were refused", c.name, l.refused, l.questions)
 			}
-			costs[i].add(c, l, c.process.CPU()-before)
+			costs[i].add(l, c.process.CPU()-before, c.ofProxy()-proxy)
+			costs[i].name = c.name
 		}
 	}
 	return costs, nil
 }
 
-func (c *cost) add(who contender, l load, used time.Duration) {
-	c.name = who.name
+// ofProxy is the processor time that the proxy has used.
+func (c *contender) ofProxy() time.Duration {
+	if c.proxy == nil {
+		return 0
+	}
+	return c.proxy.CPU()
+}
+
+func (c *cost) add(l load, used, byProxy time.Duration) {
 	c.us = append(c.us, float64(used.Microseconds())/float64(l.questions))
+	c.both = append(c.both, float64((used+byProxy).Microseconds())/float64(l.questions))
 	c.rate = append(c.rate, float64(l.questions)/l.took.Seconds())
 	c.p99 = append(c.p99, l.p99)
 }

@@ -21,8 +21,8 @@ func TestFronts(t *testing.T) {
 	for _, table := range s.Tables {
 		rows += len(table.Rows)
 	}
-	if len(s.Checks) != 17 || len(s.Tables) != 3 || rows != 14 {
-		t.Fatalf("%d checks and %d tables of %d rows, want 17 and 3 of 14", len(s.Checks), len(s.Tables), rows)
+	if len(s.Checks) != 18 || len(s.Tables) != 3 || rows != 14 {
+		t.Fatalf("%d checks and %d tables of %d rows, want 18 and 3 of 14", len(s.Checks), len(s.Tables), rows)
 	}
 	for _, c := range s.Checks {
 		if c.Measured <= 0 && c.Unit != "each" || c.Beside != "" && c.Ratio <= 0 {
@@ -33,7 +33,7 @@ func TestFronts(t *testing.T) {
 
 func TestChecks(t *testing.T) {
 	at := func(name string, us, rate float64) cost {
-		return cost{name, []float64{us}, []float64{rate}, []float64{1}}
+		return cost{name, []float64{us}, []float64{us}, []float64{rate}, []float64{1}}
 	}
 	null := at(nullName, 30, 30_000)
 	for _, test := range []struct {
@@ -54,9 +54,13 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s: missed %+v, want %d", test.name, missed, test.missed)
 		}
 	}
-	for rate, met := range map[float64]bool{95: true, 94.9: false} {
-		if c := perSecond("", at("", 1, rate), at("", 1, 100), barNginx); c.Met != met {
-			t.Errorf("%v of 100: met %v, want %v", rate, c.Met, met)
+	for name, test := range map[string]struct {
+		weir   cost
+		missed int
+	}{"nginx, at the bars": {at("", 105.2, 95), 0}, "nginx, beyond them": {at("", 105.3, 94.9), 2}} {
+		r := report.Report{Sections: []report.Section{{Checks: nginxChecks(test.weir, at("", 100, 100))}}}
+		if missed := r.Missed(); len(missed) != test.missed {
+			t.Errorf("%s: missed %+v, want %d", name, missed, test.missed)
 		}
 	}
 }
