@@ -55,6 +55,7 @@ var house = map[string]room{
 	"embedded":       {layer: 4},
 	"front/envoyrls": {layer: 4, modules: append(envoyAPI(), "google.golang.org/protobuf", "github.com/prometheus/client_golang")},
 
+	"embedded/shared":     {layer: 5},
 	"internal/enginetest": {layer: 5},
 
 	"middleware":        {layer: 5},

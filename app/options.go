@@ -1,8 +1,6 @@
 package app
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -41,12 +39,13 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
 		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
 	}
-	if a.store.redis != nil {
+	if a.store.shared != nil {
 		o.Backend = "redis"
-		o.Gauges.BreakerOpen, o.Gauges.Recalled, o.Gauges.StoreFindings = a.store.open, a.store.redis.Recalled, a.store.findings
+		g := a.store.shared.Gauges()
+		o.Gauges.BreakerOpen, o.Gauges.Recalled, o.Gauges.StoreFindings = a.store.open, g.Recalled, g.StoreFindings
 	}
 	var err error
-	o.ConfigHash, err = hash(l.Config)
+	o.ConfigHash, err = l.Config.Hash()
 	return o, err
 }
 
@@ -95,11 +94,4 @@ func upstreamOptions(l *Loaded) proxy.UpstreamOptions {
 		}
 	}
 	return o
-}
-
-// hash identifies a configuration in force, whatever its spelling.
-func hash(c *config.Config) (string, error) {
-	text, err := c.Blanked()
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), err
 }

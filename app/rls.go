@@ -251,7 +251,7 @@ const refusalBytes = 1 << 20
 func (a *App) compatStore(l *Loaded) (weir.Store, error) {
 	c, s := l.Config, l.RLS
 	memory := envoyrls.MemoryOptions{MaxKeys: c.Store.Memory.MaxKeys, Spare: s.StopCacheKeyIncrementWhenOverlimit}
-	if a.store.redis == nil {
+	if a.store.shared == nil {
 		return envoyrls.NewMemory(memory), nil
 	}
 	window := redis.WindowOptions{
