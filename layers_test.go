@@ -30,6 +30,7 @@ var house = map[string]room{
 	"internal/tarpit":    {layer: 1},
 	"internal/noise":     {layer: 1},
 	"internal/kept":      {layer: 1},
+	"internal/bounded":   {layer: 1},
 	"internal/redistest": {layer: 1},
 	"internal/proctest":  {layer: 1},
 	"front/proxy/guard":  {layer: 1},
