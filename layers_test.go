@@ -30,6 +30,7 @@ var house = map[string]room{
 	"internal/tarpit":    {layer: 1},
 	"internal/noise":     {layer: 1},
 	"internal/kept":      {layer: 1},
+	"internal/bounded":   {layer: 1},
 	"internal/redistest": {layer: 1},
 	"internal/proctest":  {layer: 1},
 	"front/proxy/guard":  {layer: 1},
@@ -55,6 +56,7 @@ var house = map[string]room{
 	"embedded":       {layer: 4},
 	"front/envoyrls": {layer: 4, modules: append(envoyAPI(), "google.golang.org/protobuf", "github.com/prometheus/client_golang")},
 
+	"embedded/shared":     {layer: 5},
 	"internal/enginetest": {layer: 5},
 
 	"middleware":        {layer: 5},

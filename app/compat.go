@@ -18,11 +18,10 @@ type compat struct {
 // that is away, or in memory alone.
 func (s *store) countAsRatelimit(o redis.WindowOptions, m envoyrls.MemoryOptions) weir.Store {
 	s.compat.memory = envoyrls.NewMemory(m)
-	if s.redis == nil {
+	if s.shared == nil {
 		return s.compat.memory
 	}
-	s.compat.window = redis.NewWindow(s.redis, o)
-	s.compat.failover = failover.New(s.compat.window, s.compat.memory, s.failing)
+	s.compat.window, s.compat.failover = s.shared.Window(o, s.compat.memory)
 	return s.compat.failover
 }
 
@@ -37,10 +36,11 @@ func (s *store) each(f func(*store)) {
 // failovers returns what stands before a shared store.
 func (s *store) failovers() (all []*failover.Store) {
 	s.each(func(s *store) {
-		for _, f := range []*failover.Store{s.failover, s.compat.failover} {
-			if f != nil {
-				all = append(all, f)
-			}
+		if s.shared != nil {
+			all = append(all, s.shared.Store)
+		}
+		if s.compat.failover != nil {
+			all = append(all, s.compat.failover)
 		}
 	})
 	return all
@@ -70,8 +70,8 @@ func (s *store) failures() map[string]uint64 {
 // recalled is how many hits were refused from memory, without asking the shared store.
 func (s *store) recalled() (n uint64) {
 	s.each(func(s *store) {
-		if s.redis != nil {
-			n += s.redis.Recalled()
+		if s.shared != nil {
+			n += s.shared.Recalled()
 		}
 		if s.compat.window != nil {
 			n += s.compat.window.Recalled()

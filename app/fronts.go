@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/weirgate/weir/front/forwardauth"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/front/spoe"
+	"github.com/weirgate/weir/internal/bounded"
 )
 
 // A front is a way in that listens.
@@ -31,41 +33,59 @@ type server interface {
 	Drain(ctx context.Context) error
 }
 
+// What connections are refused for where a front holds as many as it may, as metrics name it. The agent
+// sees to its own.
+const (
+	tooManyAsks  = "ask_too_many_connections"
+	tooManyRLS   = "rls_too_many_connections"
+	tooManyAuthz = "ext_authz_too_many_connections"
+)
+
 // faults are the names of all that a front may refuse without a decision.
 func faults() []string {
-	return slices.Concat(proxy.Faults(), forwardauth.Faults(), spoe.Faults())
+	return slices.Concat(proxy.Faults(), forwardauth.Faults(), spoe.Faults(), []string{tooManyAsks, tooManyRLS, tooManyAuthz})
+}
+
+// A door is where a front is to listen.
+type door struct {
+	field, addr string
+	// tooMany is what connections beyond [bounded.Most] are refused for. Empty: they are not counted here.
+	tooMany string
 }
 
 // openFronts opens every front that l names.
 func (a *App) openFronts(l *Loaded) error {
 	c := l.Config
 	for _, f := range []struct {
-		field, addr string
-		server      func(*Loaded) (server, error)
+		door   door
+		server func(*Loaded) (server, error)
 	}{
-		{"listen", c.Listen, a.newProxy},
-		{"forward_auth.listen", c.ForwardAuth.Listen, a.newForwardAuth},
-		{"rls.listen", c.RLS.Listen, a.newRLS},
-		{"ext_authz.listen", c.ExtAuthz.Listen, a.newExtAuthz},
-		{"spoe.listen", c.SPOE.Listen, a.newSPOE},
+		{door{"listen", c.Listen, ""}, a.newProxy},
+		{door{"forward_auth.listen", c.ForwardAuth.Listen, tooManyAsks}, a.newForwardAuth},
+		{door{"rls.listen", c.RLS.Listen, tooManyRLS}, a.newRLS},
+		{door{"ext_authz.listen", c.ExtAuthz.Listen, tooManyAuthz}, a.newExtAuthz},
+		{door{"spoe.listen", c.SPOE.Listen, ""}, a.newSPOE},
 	} {
-		if f.addr == "" {
+		if f.door.addr == "" {
 			continue
 		}
-		if err := a.openFront(f.field, f.addr, func() (server, error) { return f.server(l) }); err != nil {
+		if err := a.openFront(f.door, func() (server, error) { return f.server(l) }); err != nil {
 			return err
 		}
 	}
 	return a.openRLSPorts(l)
 }
 
-// openFront opens a front at the address that field gives.
-func (a *App) openFront(field, addr string, server func() (server, error)) error {
-	l, err := proxy.Listen(addr)
+// openFront opens a front at d.
+func (a *App) openFront(d door, server func() (server, error)) error {
+	l, err := proxy.Listen(d.addr)
 	if err != nil {
-		return listenError(field, addr, err)
+		return listenError(d.field, d.addr, err)
 	}
-	f := &front{name: field, listener: l}
+	if d.tooMany != "" {
+		l = &bounded.Listener{Listener: l, Most: bounded.Most, Refused: func(peer netip.Addr) { a.journal.RefusedConnection(d.tooMany, peer) }}
+	}
+	f := &front{name: d.field, listener: l}
 	a.fronts = append(a.fronts, f)
 	f.server, err = server()
 	return err

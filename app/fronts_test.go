@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +20,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/weirgate/weir/internal/bounded"
 )
 
 // addr returns where the front of that name listens.
@@ -210,6 +213,53 @@ func TestInPlaceOfRatelimit(t *testing.T) {
 	if a := h.adminGet("/livez"); a.status != 200 {
 		t.Errorf("admin: %v", a)
 	}
+}
+
+// A front holds so many connections and closes further ones at once, silent ones among them, which a count and a line
+// tell of; who has a connection is answered on it.
+func TestConnectionsAreBounded(t *testing.T) {
+	p, _ := withDescriptors(t, twoAMinute)
+	o, written := options(t, p)
+	a, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounds := map[string]string{"forward_auth.listen": tooManyAsks, "rls.listen": tooManyRLS, "ext_authz.listen": tooManyAuthz}
+	for _, f := range a.fronts {
+		if bounds[f.name] != "" {
+			l := f.listener.(*bounded.Listener)
+			if l.Most != 4096 {
+				t.Errorf("%s: %d are held, want 4096", f.name, l.Most)
+			}
+			l.Most = 2
+		}
+	}
+	h := run(t, a, o, written)
+	for name, fault := range bounds {
+		var held []net.Conn
+		for range 3 {
+			c, err := net.Dial("tcp", h.addr(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			held = append(held, c)
+		}
+		_ = held[2].SetReadDeadline(time.Now().Add(4 * time.Second)) // before anybody asks what the silent ones want
+		if _, err := held[2].Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the third connection is open: %v", name, err)
+		}
+		series := fmt.Sprintf(`weir_refused_connections_total{fault=%q}`, fault)
+		eventually(t, series, func() bool { return h.metric(series) == 1 })
+		held[0].Close()
+		if name == "rls.listen" {
+			eventually(t, "an answer in the place of who left", func() bool {
+				_, err := pb.NewRateLimitServiceClient(h.dial(name)).ShouldRateLimit(t.Context(), oneOf("x"))
+				return err == nil
+			})
+		}
+	}
+	eventually(t, "the lines", func() bool { return len(h.logs.lines("refused connection")) >= 3 })
 }
 
 // A drained Weir ends the calls of every front well, and then none of them is open.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/embedded/shared"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/envoyrls/environment"
 	"github.com/weirgate/weir/journal"
@@ -95,7 +96,7 @@ func Load(o Options) *Loaded {
 	l.Config, l.Problems = o.read()
 	p, problems := policy.Compile(l.Config)
 	l.Problems = slices.Concat(l.Problems, problems, certificate(l.Config))
-	l.Problems = append(l.Problems, checkRedis(l.Config)...)
+	l.Problems = append(l.Problems, shared.Check(l.Config)...)
 	l.loadRLS(o.Env)
 	l.DropIn = l.Fileless && environment.Present(o.Env)
 	config.SortProblems(l.Problems)

@@ -183,7 +183,7 @@ func TestHash(t *testing.T) {
 		if config.HasErrors(problems) {
 			t.Fatal(problems)
 		}
-		sum, err := hash(c)
+		sum, err := c.Hash()
 		if err != nil {
 			t.Fatal(err)
 		}

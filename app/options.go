@@ -1,8 +1,6 @@
 package app
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -41,13 +39,13 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
 		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
 	}
-	if a.store.redis != nil {
+	if a.store.shared != nil {
 		o.Backend = "redis"
 		o.Gauges.BreakerOpen, o.Gauges.Recalled = a.store.open, a.store.recalled
-		o.Gauges.StoreFailures, o.Gauges.StoreFindings = a.store.failures, a.store.findings
+		o.Gauges.StoreFailures, o.Gauges.StoreFindings = a.store.failures, a.store.shared.Gauges().StoreFindings
 	}
 	var err error
-	o.ConfigHash, err = hash(l.Config)
+	o.ConfigHash, err = l.Config.Hash()
 	return o, err
 }
 
@@ -96,11 +94,4 @@ func upstreamOptions(l *Loaded) proxy.UpstreamOptions {
 		}
 	}
 	return o
-}
-
-// hash identifies a configuration in force, whatever its spelling.
-func hash(c *config.Config) (string, error) {
-	text, err := c.Blanked()
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), err
 }

@@ -101,7 +101,7 @@ func (a *App) put(loaded *Loaded) error {
 	if err != nil {
 		return err
 	}
-	sum, err := hash(loaded.Config)
+	sum, err := loaded.Config.Hash()
 	if err != nil {
 		return err
 	}

@@ -218,7 +218,7 @@ func (a *App) openRLSPorts(l *Loaded) error {
 	if !l.DropIn || a.rls == nil {
 		return nil
 	}
-	err := a.openFront("HOST and PORT", s.HTTPListen(), func() (server, error) { return newHTTPServer(a.rls.HTTP()), nil })
+	err := a.openFront(door{"HOST and PORT", s.HTTPListen(), tooManyRLS}, func() (server, error) { return newHTTPServer(a.rls.HTTP()), nil })
 	if err != nil || !s.UsePrometheus {
 		return err
 	}
@@ -229,7 +229,7 @@ func (a *App) openRLSPorts(l *Loaded) error {
 		}
 		a.rls.Metrics().ServeHTTP(w, r)
 	})
-	return a.openFront("PROMETHEUS_ADDR", s.PrometheusAddr, func() (server, error) { return newHTTPServer(metrics), nil })
+	return a.openFront(door{"PROMETHEUS_ADDR", s.PrometheusAddr, tooManyRLS}, func() (server, error) { return newHTTPServer(metrics), nil })
 }
 
 // An httpServer is a small HTTP server as a front.
@@ -272,7 +272,7 @@ func (a *App) compatStore(l *Loaded) (weir.Store, error) {
 	if !l.DropIn {
 		window.Remember = refusalBytes
 	}
-	if a.store.redis == nil || !s.PerSecondRedis {
+	if a.store.shared == nil || !s.PerSecondRedis {
 		return a.store.countAsRatelimit(window, memory), nil
 	}
 	seconds := *c

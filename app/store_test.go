@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/internal/redistest"
 )
 
@@ -68,36 +67,5 @@ func TestStoreFindings(t *testing.T) {
 	}
 	if got := one.metric(other); got != 0 {
 		t.Errorf("%s is %v before the next look", other, got)
-	}
-}
-
-// Two replicas count alike if what is counted, for whom and against what is alike, whatever else is not.
-func TestCountsBy(t *testing.T) {
-	print := func(yaml string) string {
-		c, problems := config.Parse("weir.yaml", []byte(yaml), nil)
-		if config.HasErrors(problems) {
-			t.Fatal(problems)
-		}
-		text, err := countsBy(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	const rules = "rules: [{name: api, path: /api, limits: [{rate: 5/1m}]}]\n"
-	base := print(rules)
-	for yaml, same := range map[string]bool{
-		rules + "listen: \":1\"\nupstream: http://a\nadmin: \"127.0.0.1:2\"\nlog: {level: debug}\n": true,
-		rules + "store: {redis: {url: \"redis://a:1\", password: hush}, replicas: 3}\n":             true,
-		"# a comment\n" + rules + "default: {limits: [{rate: 300/1m, per: client}]}\n":              true,
-		strings.Replace(rules, "5/1m", "6/1m", 1):                                                   false,
-		strings.Replace(rules, "api,", "other,", 1):                                                 false,
-		rules + "client: {ipv4_prefix: 24}\n":                                                       false,
-		rules + "limits: [{name: site, rate: 600/1m}]\n":                                            false,
-		rules + "default: {limits: []}\n":                                                           false,
-	} {
-		if got := print(yaml); (got == base) != same || len(got) != 12 || strings.Contains(got, " ") {
-			t.Errorf("%q, like %q: want the same %v\n%s", got, base, same, yaml)
-		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgate/weir/bench/asked"
 	"github.com/weirgate/weir/bench/limiters"
 	"github.com/weirgate/weir/bench/report"
 	"github.com/weirgate/weir/bench/road"
@@ -41,6 +42,7 @@ type length struct {
 	road     road.Options
 	shared   shared.Options
 	wire     wire.Options
+	asked    asked.Options
 }
 
 func plan(long bool) length {
@@ -50,6 +52,7 @@ func plan(long bool) length {
 			road.Options{Rounds: 41, Slot: 50 * time.Millisecond},
 			shared.Options{Rounds: 11, Slot: time.Second},
 			wire.Options{Rounds: 11, Slot: 4 * time.Second, Unpinned: true},
+			asked.Options{Rounds: 11, Slot: 3 * time.Second},
 		}
 	}
 	return length{
@@ -57,6 +60,7 @@ func plan(long bool) length {
 		road.Options{Rounds: 15, Slot: 20 * time.Millisecond},
 		shared.Options{Rounds: 5, Slot: 400 * time.Millisecond},
 		wire.Options{Rounds: 5, Slot: 1500 * time.Millisecond},
+		asked.Options{Rounds: 5, Slot: time.Second},
 	}
 }
 
@@ -75,6 +79,7 @@ func subjects() []subject {
 		{"policy", func(l length) (report.Section, error) { return road.Policy(l.road) }},
 		{"redis", func(l length) (report.Section, error) { return shared.Redis(l.shared) }},
 		{"proxy", func(l length) (report.Section, error) { return wire.Proxies(l.wire) }},
+		{"asked", func(l length) (report.Section, error) { return asked.Fronts(l.asked) }},
 	}
 }
 

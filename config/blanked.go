@@ -3,7 +3,9 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"reflect"
@@ -25,6 +27,13 @@ func (c *Config) Blanked() ([]byte, error) {
 		return nil, fmt.Errorf("configuration as YAML: %w", err)
 	}
 	return b.Bytes(), nil
+}
+
+// Hash identifies a configuration in force, whatever its spelling and its secrets: SHA-256, in hex digits.
+func (c *Config) Hash() (string, error) {
+	text, err := c.Blanked()
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
 }
 
 // filled returns a copy of c in which rules and limits say what they leave to a default.

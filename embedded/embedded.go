@@ -26,14 +26,34 @@ import (
 type Options struct {
 	// TarpitHeld is how many askers are held at this moment, for the metrics. Nil: that is not told.
 	TarpitHeld func() int
+	// Shared opens the store that a configuration with store.redis names: Redis, of package
+	// embedded/shared. Nil: such a configuration is refused, so that who counts in memory has no client of
+	// Redis in his program.
+	Shared func(*config.Config, Beside) (*Shared, error)
 }
 
-// An Engine counts in this process's memory, quotas included: a restart forgets them. Refusals and the
+// A Beside is what a shared store finds in the process.
+type Beside struct {
+	Local  *memory.Store       // counts in its place while it is away
+	Log    *slog.Logger        // is told what is wrong with it
+	Waited func(time.Duration) // is told how long each request waited for it
+}
+
+// A Shared is a store in which several processes have one count.
+type Shared struct {
+	engine.Store
+	Gauges journal.Gauges // BreakerOpen, Recalled and StoreFindings; the others are not its own
+	Close  func() error   // when nobody asks any longer
+}
+
+// An Engine counts in this process's memory, quotas included: a restart forgets them. With a shared store it
+// counts there. Refusals and the
 // chain diagnosis are logged to [slog.Default]. It is safe for concurrent use.
 type Engine struct {
 	*engine.Engine
 	metrics http.Handler
-	store   *memory.Store
+	memory  *memory.Store
+	shared  *Shared // nil: none
 	stop    func()
 }
 
@@ -52,19 +72,17 @@ func Open(path string, o Options) (*Engine, error) {
 // the same content would be; the environment has no part in it. The engine is to be closed, and does not
 // keep cfg.
 func New(cfg *config.Config, o Options) (*Engine, error) {
-	if cfg.Store.Redis.URL != "" {
-		return nil, errShared
-	}
-	file, err := cfg.Blanked() // what is secret is nothing that an embedded engine uses
+	file, err := cfg.Blanked()
 	if err != nil {
 		return nil, err
 	}
 	checked, problems := config.Parse("", file, nil)
+	checked.Store.Redis.URL, checked.Store.Redis.Password = cfg.Store.Redis.URL, cfg.Store.Redis.Password // the secrets that an engine uses
 	return build(checked, problems, o)
 }
 
 // errShared is why a configuration is refused whose counts are shared.
-var errShared = errors.New("store.redis: an embedded engine counts in memory; for a shared count give engine.New a snapshot over store/redis")
+var errShared = errors.New("store.redis: want Options{Shared: shared.Redis}, of package embedded/shared, for a count that is not in memory")
 
 func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, error) {
 	if config.HasErrors(problems) {
@@ -74,21 +92,49 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	if config.HasErrors(problems) {
 		return nil, unusable(problems)
 	}
-	if cfg.Store.Redis.URL != "" {
-		return nil, errShared
+	e := &Engine{memory: memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})}
+	var j *journal.Journal
+	if err := e.share(cfg, o, func(d time.Duration) { j.StoreWaited(d) }); err != nil {
+		e.memory.Close()
+		return nil, err
 	}
-	if hasQuota(cfg) {
-		slog.Warn("quotas are counted in the memory of this process: a restart forgets them")
-	}
-	e := &Engine{store: memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})}
-	jo := JournalOptions(cfg, p)
-	jo.Log = slog.Default()
-	jo.Gauges = journal.Gauges{MemoryKeys: e.store.Keys, MemoryEvictions: e.store.Evictions, TarpitHeld: o.TarpitHeld}
-	j := journal.New(jo)
-	e.Engine = engine.New(&engine.Snapshot{Policy: p, Store: e.store, Respond: respond.New(RespondOptions(cfg))}, j, time.Now)
+	j = journal.New(e.journalOptions(cfg, p, o))
+	e.Engine = engine.New(&engine.Snapshot{Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg))}, j, time.Now)
 	e.metrics = j.Handler()
 	e.stop = background(j.Run)
 	return e, nil
+}
+
+// share opens the shared store, if cfg names one.
+func (e *Engine) share(cfg *config.Config, o Options, waited func(time.Duration)) (err error) {
+	switch {
+	case cfg.Store.Redis.URL == "":
+		if hasQuota(cfg) {
+			slog.Warn("quotas are counted in the memory of this process: a restart forgets them")
+		}
+		return nil
+	case o.Shared == nil:
+		return errShared
+	}
+	e.shared, err = o.Shared(cfg, Beside{Local: e.memory, Log: slog.Default(), Waited: waited})
+	return err
+}
+
+func (e *Engine) store() engine.Store {
+	if e.shared != nil {
+		return e.shared
+	}
+	return e.memory
+}
+
+func (e *Engine) journalOptions(cfg *config.Config, p *policy.Policy, o Options) journal.Options {
+	jo := JournalOptions(cfg, p)
+	jo.Log = slog.Default()
+	if e.shared != nil {
+		jo.Backend, jo.Gauges = "redis", e.shared.Gauges
+	}
+	jo.Gauges.MemoryKeys, jo.Gauges.MemoryEvictions, jo.Gauges.TarpitHeld = e.memory.Keys, e.memory.Evictions, o.TarpitHeld
+	return jo
 }
 
 // Metrics serves what the engine has counted, in the Prometheus text format.
@@ -98,7 +144,12 @@ func (e *Engine) Metrics() http.Handler { return e.metrics }
 // longer.
 func (e *Engine) Close() {
 	e.stop()
-	e.store.Close()
+	if e.shared != nil {
+		if err := e.shared.Close(); err != nil {
+			slog.Warn("closing the shared store", "err", err)
+		}
+	}
+	e.memory.Close()
 }
 
 // hasQuota reports whether c has a limit that is a quota.

@@ -54,10 +54,10 @@ func startFleet(t *testing.T, redis, rules string) *fleet {
 	yaml := basics(s) + patient(redis) + rules
 	f := &fleet{crowd: newCrowd(t)}
 	f.replicas, f.urls = startReplicas(t, 10, yaml)
-	url, store := startLibrary(t, s, yaml)
-	f.urls = append(f.urls, url)
+	l := startLibrary(t, s, yaml)
+	f.urls = append(f.urls, l.url)
 	f.degraded = func() float64 {
-		return sum(f.replicas, "weir_store_fallback_total") + float64(store.Fallbacks())
+		return sum(f.replicas, "weir_store_fallback_total") + l.metric("weir_store_fallback_total")
 	}
 	return f
 }

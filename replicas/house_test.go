@@ -163,8 +163,13 @@ func (r *replica) metrics() map[string]float64 {
 		r.t.Fatalf("%v\n%s", err, r.log())
 	}
 	defer res.Body.Close()
+	return seriesOf(res.Body)
+}
+
+// seriesOf reads the Prometheus text format.
+func seriesOf(text io.Reader) map[string]float64 {
 	all := map[string]float64{}
-	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+	for lines := bufio.NewScanner(text); lines.Scan(); {
 		series, value, _ := strings.Cut(lines.Text(), " ")
 		v, _ := strconv.ParseFloat(value, 64) // comments are not asked for
 		name, _, labels := strings.Cut(series, "{")

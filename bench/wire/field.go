@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgate/weir/bench/process"
 	"github.com/weirgate/weir/bench/report"
 )
 
@@ -38,34 +39,21 @@ const caddyBuild = 4 * time.Minute
 // build builds what is measured into dir.
 func build(dir string) (*programs, error) {
 	p := &programs{weir: filepath.Join(dir, "weir"), plain: filepath.Join(dir, "plain"), caddy: filepath.Join(dir, "caddy")}
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/weirgate/weir").Output()
-	if err != nil {
-		return nil, fmt.Errorf("where Weir is: %w", err)
-	}
-	if err := goBuild(context.Background(), strings.TrimSpace(string(root)), p.weir, "./cmd/weir"); err != nil {
+	if err := process.BuildWeir(p.weir); err != nil {
 		return nil, err
 	}
-	if err := goBuild(context.Background(), ".", p.plain, "./plain"); err != nil {
+	if err := process.Build(context.Background(), ".", p.plain, "./plain"); err != nil {
 		return nil, err
 	}
 	p.findCaddy()
 	return p, nil
 }
 
-func goBuild(ctx context.Context, dir, to, what string) error {
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", to, what)
-	c.Dir = dir
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w: %s", what, err, out)
-	}
-	return nil
-}
-
 // findCaddy builds Caddy with the least limiter, or else takes the system's, which has none.
 func (p *programs) findCaddy() {
 	ctx, cancel := context.WithTimeout(context.Background(), caddyBuild)
 	defer cancel()
-	err := goBuild(ctx, "caddy", p.caddy, ".")
+	err := process.Build(ctx, "caddy", p.caddy, ".")
 	if err == nil {
 		p.caddyLimits = true
 		p.caddyNote = "Caddy: built here with the least limiter of `caddy/`, cheaper than mholt/caddy-ratelimit, which the module proxy does not serve."
@@ -98,25 +86,25 @@ func Versions() []report.Fact {
 
 // A runner is a process in the race.
 type runner struct {
-	process *process
+	process *process.Process
 	refuses bool
 }
 
 // A field is all that runs.
 type field struct {
 	dir         string
-	front, back place
-	backend     *process
+	front, back process.Place
+	backend     *process.Process
 	runners     []runner
 }
 
 // open starts the backend and every proxy.
-func open(p *programs, dir string, front, back place) (*field, error) {
+func open(p *programs, dir string, front, back process.Place) (*field, error) {
 	f := &field{dir: dir, front: front, back: back}
 	if err := f.openBackend(p); err != nil {
 		return f, err
 	}
-	url := "http://" + f.backend.address
+	url := "http://" + f.backend.Address
 	err := errors.Join(
 		f.run(false, weirPass, func(at string) ([]string, error) { return f.weir(p, at, url, "1000000000/1m") }),
 		f.run(false, plainPass, func(at string) ([]string, error) {
@@ -137,7 +125,7 @@ func open(p *programs, dir string, front, back place) (*field, error) {
 
 // run starts a proxy. command returns how, given the address where it shall listen.
 func (f *field) run(refuses bool, name string, command func(at string) ([]string, error)) error {
-	at, err := free()
+	at, err := process.Free()
 	if err != nil {
 		return err
 	}
@@ -145,7 +133,7 @@ func (f *field) run(refuses bool, name string, command func(at string) ([]string
 	if err != nil {
 		return err
 	}
-	p, err := launch(f.front, name, at, args...)
+	p, err := process.Launch(f.front, name, at, args...)
 	if err == nil {
 		f.runners = append(f.runners, runner{p, refuses})
 	}
@@ -155,10 +143,10 @@ func (f *field) run(refuses bool, name string, command func(at string) ([]string
 // stop ends everything.
 func (f *field) stop() {
 	for _, r := range f.runners {
-		r.process.stop()
+		r.process.Stop()
 	}
 	if f.backend != nil {
-		f.backend.stop()
+		f.backend.Stop()
 	}
 }
 
@@ -186,7 +174,7 @@ http {
 
 // openBackend starts nginx, or where there is none the plain program's backend.
 func (f *field) openBackend(p *programs) error {
-	at, err := free()
+	at, err := process.Free()
 	if err != nil {
 		return err
 	}
@@ -198,12 +186,12 @@ func (f *field) openBackend(p *programs) error {
 		}
 		args = []string{nginx, "-c", file, "-e", "stderr"}
 	}
-	f.backend, err = launch(f.back, "backend", at, args...)
+	f.backend, err = process.Launch(f.back, "backend", at, args...)
 	return err
 }
 
 func (f *field) weir(p *programs, at, upstream, rate string) ([]string, error) {
-	admin, err := free()
+	admin, err := process.Free()
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +224,6 @@ func (f *field) caddy(p *programs, at string, refuse bool) ([]string, error) {
 	case refuse:
 		directive = "respond 429"
 	}
-	file, err := f.write("Caddyfile-"+strings.ReplaceAll(at, ":", "-"), caddyFile, at, directive, f.backend.address)
+	file, err := f.write("Caddyfile-"+strings.ReplaceAll(at, ":", "-"), caddyFile, at, directive, f.backend.Address)
 	return []string{p.caddy, "run", "--config", file, "--adapter", "caddyfile"}, err
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/weirgate/weir/bench/process"
 	"github.com/weirgate/weir/bench/report"
 	"github.com/weirgate/weir/bench/rounds"
 )
@@ -62,7 +63,7 @@ func Proxies(o Options) (report.Section, error) {
 
 func pinning(o Options) []bool {
 	switch {
-	case !pinned():
+	case !process.Pinnable():
 		return []bool{false}
 	case o.Unpinned:
 		return []bool{true, false}
@@ -80,7 +81,7 @@ type cost struct {
 
 // race lets wrk ask the proxies in turns.
 func race(programs *programs, dir string, pins bool, o Options) ([]cost, error) {
-	front, back := place{0, pins}, place{1, pins}
+	front, back := process.Place{CPU: 0, Pins: pins}, process.Place{CPU: 1, Pins: pins}
 	field, err := open(programs, dir, front, back)
 	defer field.stop()
 	if err != nil {
@@ -98,34 +99,34 @@ func race(programs *programs, dir string, pins bool, o Options) ([]cost, error) 
 }
 
 // add measures one round, but for the first, which warms up and uses up what may pass.
-func (c *cost) add(r runner, at place, round int, slot time.Duration) error {
+func (c *cost) add(r runner, at process.Place, round int, slot time.Duration) error {
 	if round == 0 {
 		slot = time.Second
 	}
 	watching := watch(r.process)
-	before, began := r.process.cpu(), time.Now()
-	l, err := wrk(at, r.process.address, slot)
-	used, took := r.process.cpu()-before, time.Since(began)
+	before, began := r.process.CPU(), time.Now()
+	l, err := process.Wrk(at, r.process.Address, slot)
+	used, took := r.process.CPU()-before, time.Since(began)
 	resident := <-watching()
 	if err != nil {
-		return fmt.Errorf("%s: %w", r.process.name, err)
+		return fmt.Errorf("%s: %w", r.process.Name, err)
 	}
-	c.name = r.process.name
+	c.name = r.process.Name
 	if round == 0 {
 		return nil
 	}
-	if want := map[bool]int{true: l.requests}[r.refuses]; l.refused != want {
-		return fmt.Errorf("%s: %d of %d requests were refused", c.name, l.refused, l.requests)
+	if want := map[bool]int{true: l.Requests}[r.refuses]; l.Refused != want {
+		return fmt.Errorf("%s: %d of %d requests were refused", c.name, l.Refused, l.Requests)
 	}
-	c.us = append(c.us, float64(used.Microseconds())/float64(l.requests))
-	c.rate = append(c.rate, float64(l.requests)/took.Seconds())
+	c.us = append(c.us, float64(used.Microseconds())/float64(l.Requests))
+	c.rate = append(c.rate, float64(l.Requests)/took.Seconds())
 	c.resident = max(c.resident, resident)
 	return nil
 }
 
 // watch looks at the memory of a process until the returned function is called, and then returns the
 // most that it saw.
-func watch(p *process) (end func() <-chan float64) {
+func watch(p *process.Process) (end func() <-chan float64) {
 	stop, most := make(chan struct{}), make(chan float64, 1)
 	go func() {
 		tick := time.NewTicker(100 * time.Millisecond)
@@ -134,7 +135,7 @@ func watch(p *process) (end func() <-chan float64) {
 		for {
 			select {
 			case <-tick.C:
-				seen = max(seen, p.resident())
+				seen = max(seen, p.Resident())
 			case <-stop:
 				most <- seen
 				return

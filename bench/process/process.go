@@ -1,4 +1,5 @@
-package wire
+// Package process runs the servers that are measured, and wrk against them.
+package process
 
 import (
 	"bufio"
@@ -16,33 +17,33 @@ import (
 	"time"
 )
 
-// A place is where a process may run.
-type place struct {
-	cpu  int // the only one, if pinned
-	pins bool
+// A Place is where a process may run.
+type Place struct {
+	CPU  int // the only one, if pinned
+	Pins bool
 }
 
-// pinned reports whether the machine lets the proxies have a processor to themselves.
-func pinned() bool {
+// Pinnable reports whether the machine lets the proxies have a processor to themselves.
+func Pinnable() bool {
 	_, err := exec.LookPath("taskset")
 	return err == nil && runtime.NumCPU() > 1
 }
 
-// command returns args, to be run at p.
-func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
+// Command returns args, to be run at p.
+func (p Place) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cpus := runtime.NumCPU()
-	if p.pins {
-		args, cpus = append([]string{"taskset", "-c", strconv.Itoa(p.cpu)}, args...), 1
+	if p.Pins {
+		args, cpus = append([]string{"taskset", "-c", strconv.Itoa(p.CPU)}, args...), 1
 	}
 	c := exec.CommandContext(ctx, args[0], args[1:]...)
 	c.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(cpus))
 	return c
 }
 
-// A process is a server that was started here.
-type process struct {
-	name    string
-	address string
+// A Process is a server that was started here.
+type Process struct {
+	Name    string
+	Address string
 	cmd     *exec.Cmd
 	said    bytes.Buffer
 }
@@ -50,9 +51,9 @@ type process struct {
 // startTime is how long a server may take to answer.
 const startTime = 10 * time.Second
 
-// launch starts a server and waits until it accepts connections at address.
-func launch(p place, name, address string, args ...string) (*process, error) {
-	s := &process{name: name, address: address, cmd: p.command(context.Background(), args...)}
+// Launch starts a server and waits until it accepts connections at address.
+func Launch(p Place, name, address string, args ...string) (*Process, error) {
+	s := &Process{Name: name, Address: address, cmd: p.Command(context.Background(), args...)}
 	s.cmd.Stderr = &s.said
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -64,14 +65,14 @@ func launch(p place, name, address string, args ...string) (*process, error) {
 			return s, nil
 		}
 		if time.Now().After(end) {
-			s.stop()
+			s.Stop()
 			return nil, fmt.Errorf("%s: does not answer at %s: %s", name, address, s.said.String())
 		}
 	}
 }
 
-// stop ends the server and waits for it.
-func (s *process) stop() {
+// Stop ends the server and waits for it.
+func (s *Process) Stop() {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	ended := time.AfterFunc(5*time.Second, func() { _ = s.cmd.Process.Kill() })
 	defer ended.Stop()
@@ -81,8 +82,8 @@ func (s *process) stop() {
 // tick is a unit of /proc/PID/stat on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// cpu is the processor time that the server and its children have used.
-func (s *process) cpu() (total time.Duration) {
+// CPU is the processor time that the server and its children have used.
+func (s *Process) CPU() (total time.Duration) {
 	for _, pid := range s.family() {
 		text, _ := os.ReadFile(filepath.Join("/proc", pid, "stat")) // one that is gone uses nothing
 		total += cpuTime(string(text))
@@ -101,8 +102,8 @@ func cpuTime(stat string) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// resident is what of the server and its children is in memory, in MB.
-func (s *process) resident() (mb float64) {
+// Resident is what of the server and its children is in memory, in MB.
+func (s *Process) Resident() (mb float64) {
 	for _, pid := range s.family() {
 		text, _ := os.ReadFile(filepath.Join("/proc", pid, "status"))
 		mb += residentOf(string(text))
@@ -122,7 +123,7 @@ func residentOf(status string) float64 {
 }
 
 // family returns the server's process and its children.
-func (s *process) family() []string {
+func (s *Process) family() []string {
 	pid := strconv.Itoa(s.cmd.Process.Pid)
 	all := []string{pid}
 	threads, _ := filepath.Glob(filepath.Join("/proc", pid, "task", "*", "children"))
@@ -137,8 +138,8 @@ func (s *process) family() []string {
 	return all
 }
 
-// free returns a loopback address at which nobody listens.
-func free() (string, error) {
+// Free returns a loopback address at which nobody listens.
+func Free() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

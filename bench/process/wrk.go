@@ -1,4 +1,4 @@
-package wire
+package process
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 // connections are kept alive and always busy.
 const connections = 64
 
-// A load is what one run of wrk did.
-type load struct {
-	requests, refused int
+// A Load is what one run of wrk did.
+type Load struct {
+	Requests, Refused int
 }
 
 var (
@@ -23,33 +23,33 @@ var (
 	broken     = regexp.MustCompile(`Socket errors: .*`)
 )
 
-// wrk asks at address for so long.
-func wrk(p place, address string, long time.Duration) (load, error) {
+// Wrk asks at address for so long.
+func Wrk(p Place, address string, long time.Duration) (Load, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), long+10*time.Second)
 	defer cancel()
 	seconds := max(1, int(long.Round(time.Second).Seconds()))
-	out, err := p.command(ctx, "wrk", "-t1", fmt.Sprintf("-c%d", connections), fmt.Sprintf("-d%ds", seconds), "http://"+address+"/").CombinedOutput()
+	out, err := p.Command(ctx, "wrk", "-t1", fmt.Sprintf("-c%d", connections), fmt.Sprintf("-d%ds", seconds), "http://"+address+"/").CombinedOutput()
 	if err != nil {
-		return load{}, fmt.Errorf("wrk: %w: %s", err, out)
+		return Load{}, fmt.Errorf("wrk: %w: %s", err, out)
 	}
 	return parse(string(out))
 }
 
 // parse reads what wrk prints.
-func parse(out string) (load, error) {
+func parse(out string) (Load, error) {
 	m := requestsIn.FindStringSubmatch(out)
 	if m == nil {
-		return load{}, fmt.Errorf("wrk: no requests: %s", out)
+		return Load{}, fmt.Errorf("wrk: no requests: %s", out)
 	}
 	if e := broken.FindString(out); e != "" {
-		return load{}, errors.New("wrk: " + e)
+		return Load{}, errors.New("wrk: " + e)
 	}
-	l := load{}
-	l.requests, _ = strconv.Atoi(m[1])
+	l := Load{}
+	l.Requests, _ = strconv.Atoi(m[1])
 	if m := non2xx.FindStringSubmatch(out); m != nil {
-		l.refused, _ = strconv.Atoi(m[1])
+		l.Refused, _ = strconv.Atoi(m[1])
 	}
-	if l.requests == 0 {
+	if l.Requests == 0 {
 		return l, errors.New("wrk: no request was answered")
 	}
 	return l, nil

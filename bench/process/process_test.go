@@ -1,4 +1,4 @@
-package wire
+package process
 
 import (
 	"testing"
@@ -17,14 +17,14 @@ Requests/sec:   5000.00
 func TestParseReadsWhatWrkPrints(t *testing.T) {
 	for _, c := range []struct {
 		out  string
-		want load
+		want Load
 		ok   bool
 	}{
-		{printed, load{10000, 9990}, true},
-		{"10 requests in 2.00s\n", load{10, 0}, true},
-		{"0 requests in 2.00s\n", load{}, false},
-		{"10 requests in 2.00s\n  Socket errors: connect 1, read 0, write 0, timeout 0\n", load{}, false},
-		{"unable to connect to 127.0.0.1:1 Connection refused\n", load{}, false},
+		{printed, Load{10000, 9990}, true},
+		{"10 requests in 2.00s\n", Load{10, 0}, true},
+		{"0 requests in 2.00s\n", Load{}, false},
+		{"10 requests in 2.00s\n  Socket errors: connect 1, read 0, write 0, timeout 0\n", Load{}, false},
+		{"unable to connect to 127.0.0.1:1 Connection refused\n", Load{}, false},
 	} {
 		got, err := parse(c.out)
 		if got != c.want || (err == nil) != c.ok {
