@@ -43,11 +43,11 @@ var ErrNoRequest = errors.New("no HTTP request")
 
 // Has is what a format tells of a request.
 type Has struct {
-	Host, Duration bool
-	Start          bool // the time of the start stands in the log, or follows from what does
-	Chain, Client  bool
-	AllHeaders     bool     // of a request, but for those that are blanked
-	Headers        []string // canonical names of the headers it has
+	Host, Duration, Status bool
+	Start                  bool // the time of the start stands in the log, or follows from what does
+	Chain, Client          bool
+	AllHeaders             bool     // of a request, but for those that are blanked
+	Headers                []string // canonical names of the headers it has
 
 	seen uint32 // the fields, one bit each
 }
@@ -55,6 +55,20 @@ type Has struct {
 // Header reports whether the log has the header of that canonical name.
 func (h *Has) Header(name string) bool {
 	return h.AllHeaders && !slices.Contains(blanked, name) || slices.Contains(h.Headers, name)
+}
+
+// And returns what both formats have.
+func (h Has) And(o Has) Has {
+	both := Has{
+		Host: h.Host && o.Host, Duration: h.Duration && o.Duration, Status: h.Status && o.Status, Start: h.Start && o.Start,
+		Chain: h.Chain && o.Chain, Client: h.Client && o.Client, AllHeaders: h.AllHeaders && o.AllHeaders,
+	}
+	for _, name := range slices.Concat(h.Headers, o.Headers) {
+		if h.Header(name) && o.Header(name) && !slices.Contains(both.Headers, name) {
+			both.Headers = append(both.Headers, name)
+		}
+	}
+	return both
 }
 
 // blanked are the headers that Caddy replaces by REDACTED.

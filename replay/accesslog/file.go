@@ -3,10 +3,12 @@ package accesslog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -137,4 +139,40 @@ func (c *counted) Read(p []byte) (int, error) {
 		c.n.Add(int64(n))
 	}
 	return n, err
+}
+
+// OpenAll opens several logs, the one that begins first first. In which order they are named does not
+// matter, since shells name rotated logs backwards.
+func OpenAll(names []string, o OpenOptions) ([]*Log, error) {
+	var logs []*Log
+	for _, name := range names {
+		l, err := Open(name, o)
+		if err != nil {
+			CloseAll(logs)
+			return nil, err
+		}
+		logs = append(logs, l)
+	}
+	slices.SortStableFunc(logs, func(a, b *Log) int { return cmp.Compare(a.First, b.First) })
+	return logs, nil
+}
+
+// CloseAll closes logs that were only read, whose closing can lose nothing.
+func CloseAll(logs []*Log) {
+	for _, l := range logs {
+		_ = l.Close() // nothing was written
+	}
+}
+
+// Common returns what all of logs have.
+func Common(logs []*Log) Has {
+	var has Has
+	for i, l := range logs {
+		if i == 0 {
+			has = l.Format.Has
+		} else {
+			has = has.And(l.Format.Has)
+		}
+	}
+	return has
 }

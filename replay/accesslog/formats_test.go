@@ -65,7 +65,7 @@ func TestFormats(t *testing.T) {
 		{"traefik", `192.0.2.1 - - [10/Oct/2000:13:55:36 +0000] "GET / HTTP/1.1" 200 12 "-" "-" 7 "web@docker" "http://10.0.0.2:80" 42ms`,
 			both(with(func(l *Line) { l.Took = 42 * time.Millisecond }), at("2000-10-10T13:55:36Z"), "192.0.2.1")},
 		{"envoy", `[2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 0 226 100 "198.51.100.9, 10.0.35.28" "nsq2http" "cc21d9b0-cf5c" "locations" "tcp://10.0.2.1:80"`,
-			Line{At: at("2016-04-15T20:17:00.31Z"), Took: 226 * time.Millisecond, Chain: "198.51.100.9, 10.0.35.28", Method: "POST",
+			Line{At: at("2016-04-15T20:17:00.31Z"), Took: 226 * time.Millisecond, Client: ip("10.0.35.28"), From: ip("10.0.35.28"), Chain: "198.51.100.9, 10.0.35.28", Method: "POST",
 				Path: "/api/v1/locations", Host: "locations", Status: 204}},
 		{"caddy", `{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.9","remote_port":"41342","client_ip":"203.0.113.7","proto":"HTTP/2.0","method":"GET","host":"localhost:80","uri":"/caf\u00e9?x=1","headers":{"User-Agent":["curl/7.82.0"],"X-Tenant":["a","b"]},"tls":{"resumed":false,"version":772}},"bytes_read":0,"duration":0.5000001,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}`,
 			Line{At: at("2022-03-09T21:30:01.0241023Z"), Took: 500000100, Client: ip("203.0.113.7"), From: ip("10.0.0.9"), Method: "GET",
@@ -204,14 +204,14 @@ func TestFormatsThatLackSomething(t *testing.T) {
 // What a format has decides what can be replayed, before a line is read.
 func TestWhatFormatsHave(t *testing.T) {
 	for name, want := range map[string]Has{
-		"combined":   {Client: true},
-		"main":       {Client: true, Headers: []string{"X-Forwarded-For"}},
-		"haproxy":    {Client: true, Duration: true, Start: true},
-		"alb":        {Client: true, Duration: true, Start: true, Host: true},
-		"envoy":      {Chain: true, Duration: true, Start: true, Host: true},
-		"caddy":      {Client: true, Duration: true, Start: true, Host: true, AllHeaders: true},
-		"gcp":        {Client: true, Duration: true, Start: true, Host: true},
-		"envoy-json": {Client: true, Chain: true, Duration: true, Start: true, Host: true},
+		"combined":   {Status: true, Client: true},
+		"main":       {Status: true, Client: true, Headers: []string{"X-Forwarded-For"}},
+		"haproxy":    {Status: true, Client: true, Duration: true, Start: true},
+		"alb":        {Status: true, Client: true, Duration: true, Start: true, Host: true},
+		"envoy":      {Status: true, Chain: true, Duration: true, Start: true, Host: true},
+		"caddy":      {Status: true, Client: true, Duration: true, Start: true, Host: true, AllHeaders: true},
+		"gcp":        {Status: true, Client: true, Duration: true, Start: true, Host: true},
+		"envoy-json": {Status: true, Client: true, Chain: true, Duration: true, Start: true, Host: true},
 	} {
 		f, err := Lookup(name)
 		if err != nil {

@@ -150,6 +150,8 @@ func (h *Has) add(f field, head string) {
 		h.Duration = true
 	case host:
 		h.Host = true
+	case status:
+		h.Status = true
 	case header:
 		h.Headers = append(h.Headers, head)
 	}

@@ -219,6 +219,9 @@ func (s *scratch) finish(l *Line) error {
 		At: at, Took: took, Client: s.client, From: s.from, Chain: s.chain,
 		Method: s.method, Path: s.target, Query: s.query, Host: s.host, Status: s.status, Header: s.header,
 	}
+	if at := strings.LastIndexByte(l.Chain, ',') + 1; l.Chain != "" && !l.Client.IsValid() && !l.From.IsValid() {
+		l.From, _ = address(strings.TrimSpace(l.Chain[at:]), false) // what is no address is none
+	}
 	if !l.From.IsValid() {
 		l.From = l.Client
 	} else if !l.Client.IsValid() {
