@@ -24,7 +24,7 @@ type Lack struct {
 
 // lacks returns what of p cannot be replayed with a log that has no more than has.
 func lacks(p *policy.Policy, has *accesslog.Has) (list []Lack, without map[*weir.Limit]bool) {
-	without = map[*weir.Limit]bool{}
+	list, without = []Lack{}, map[*weir.Limit]bool{}
 	for _, r := range p.Rules() {
 		if r.Host != "*" && !has.Host {
 			list = append(list, Lack{Rule: r.Name, Why: "it takes requests by host, which the log does not have"})

@@ -68,7 +68,7 @@ func New(o Options) *Replay {
 		o.Window = DefaultWindow
 	}
 	seed := maphash.MakeSeed() // both sides know a client by one hash
-	r := &Replay{o: o, prober: newProber(o.Policy.Policy, &o.Has)}
+	r := &Replay{o: o, report: Report{Broken: []BrokenLine{}}, prober: newProber(o.Policy.Policy, &o.Has)}
 	r.tried = newSide(o.Policy, &o.Has, newTally(seed))
 	r.tried.tally.byUse = o.byUse
 	if o.Against != nil {

@@ -122,6 +122,7 @@ type LimitReport struct {
 	Mode      string   `json:"mode"`
 	Per       []string `json:"per"`
 	Limit     int64    `json:"limit"` // what passes at once
+	Max       int64    `json:"max"`   // what passes per window; of quota per period
 	Asked     int64    `json:"asked"` // requests that charge it
 	Refused   int64    `json:"refused"`
 	Peak      int64    `json:"peak"`     // the most that was used of one counter at once
@@ -217,7 +218,7 @@ func mostRefused(list []Hurt) []Hurt {
 	slices.SortFunc(list, func(a, b Hurt) int {
 		return cmp.Or(cmp.Compare(b.Refused, a.Refused), a.First.Compare(b.First), strings.Compare(a.Client, b.Client), strings.Compare(a.Rule, b.Rule))
 	})
-	return list[:min(len(list), listed)]
+	return append([]Hurt{}, list[:min(len(list), listed)]...) // an empty list is one, too
 }
 
 func (s *side) report() Side {
@@ -233,13 +234,13 @@ func (s *side) report() Side {
 		},
 	}
 	out.Paths = groups(t.paths, listed)
+	out.Reasons = []Group{}
 	for reason, n := range t.reasons {
 		out.Reasons = append(out.Reasons, Group{Name: string(reason), Counts: Counts{Requests: n}})
 	}
 	sortGroups(out.Reasons)
 	out.Rules = groups(t.rules, math.MaxInt)
-	var likely []Hurt
-	var all []Hurt
+	var likely, all []Hurt
 	for k, h := range t.hurt {
 		one := h.report(k.rule)
 		all = append(all, one)
@@ -310,7 +311,7 @@ func (t *tally) busiest() []Group {
 
 // limits reports the limits that were charged, in the order of the policy.
 func (s *side) limits() []LimitReport {
-	var list []LimitReport
+	list := []LimitReport{}
 	seen := map[*weir.Limit]bool{}
 	for _, r := range s.policy.Rules() {
 		for _, l := range r.Limits() {
@@ -331,7 +332,7 @@ func (s *side) limits() []LimitReport {
 func (u *use) report(r *policy.Rule, l *policy.Limit) LimitReport {
 	out := LimitReport{
 		Name: u.limit.Name, Rule: r.Name, Rate: u.limit.Rate, Algorithm: u.limit.Algorithm.String(), Mode: u.limit.Mode.String(),
-		Per: l.Per, Limit: u.limit.Capacity(), Asked: u.asked, Refused: u.refused, Peak: u.peak,
+		Per: append([]string{}, l.Per...), Limit: u.limit.Capacity(), Max: u.limit.Max, Asked: u.asked, Refused: u.refused, Peak: u.peak,
 		Headroom: 1 - share(u.peak, u.limit.Capacity()),
 	}
 	if l.Global {

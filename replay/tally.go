@@ -96,9 +96,6 @@ func (t *tally) add(d *weir.Decision, l *accesslog.Line) {
 	t.group = appendGroup(t.group[:0], l.Path)
 	t.path().add(refused, shadow)
 	t.ofHour(l.At).add(refused, shadow)
-	for i := range d.Statuses {
-		t.limit(d.Statuses[i].Limit).decided(&d.Statuses[i])
-	}
 	t.demand(d, l)
 	t.client(d, l, rule)
 }
@@ -142,11 +139,17 @@ func (t *tally) limit(l *weir.Limit) *use {
 	return u
 }
 
-// demand notes what was asked of each counter, granted or not.
+// demand notes what was asked of each counter, granted or not, and what its limit said.
 func (t *tally) demand(d *weir.Decision, l *accesslog.Line) {
 	for i := range d.Hits {
-		if h := &d.Hits[i]; h.N > 0 && !t.without[h.Limit] {
-			t.limit(h.Limit).ask(maphash.Bytes(t.seed, h.Key), l.At, h.N, &d.Statuses[i])
+		h, st := &d.Hits[i], &d.Statuses[i]
+		if t.without[h.Limit] {
+			continue
+		}
+		u := t.limit(h.Limit)
+		u.decided(st)
+		if h.N > 0 {
+			u.ask(maphash.Bytes(t.seed, h.Key), l.At, h.N, st)
 		}
 	}
 	if len(d.Deferred) == 0 || !slices.Contains(d.OnlyStatuses, l.Status) {

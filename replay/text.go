@@ -157,7 +157,7 @@ func (l *LimitReport) shortCurve() []Point {
 	d := l.Demand
 	for _, p := range l.Curve {
 		switch p.Limit {
-		case d.P50, d.P95, d.P99, d.P999, d.Max, uint64(l.Limit):
+		case d.P50, d.P95, d.P99, d.P999, d.Max, uint64(l.Max):
 			points = append(points, p)
 		}
 	}
@@ -202,6 +202,3 @@ func (r *Report) compared(t *textWriter) {
 	t.hurts("SUFFERS NEWLY", c.Suffer)
 	t.hurts("FREED", c.Freed)
 }
-
-// WriteHTML writes the report as one page.
-func (r *Report) WriteHTML(w io.Writer) error { return nil }

@@ -150,8 +150,10 @@ func (s *scratch) setStatus(text string) error {
 }
 
 func isSize(text string) error {
-	if text = strings.TrimPrefix(text, "+"); strings.Trim(text, "0123456789") != "" {
-		return errSize
+	for i := range len(text) {
+		if text[i]-'0' > 9 && (i > 0 || text[i] != '+') { // HAProxy writes a plus before what is not all
+			return errSize
+		}
 	}
 	return nil
 }
