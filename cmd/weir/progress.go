@@ -16,13 +16,13 @@ const (
 	progressEvery = 200 * time.Millisecond
 )
 
-// showProgress shows on a terminal how far the reading of logs has come, with rate and time left,
-// until the function that it returns is called.
-func showProgress(logs []*accesslog.Log, read *atomic.Int64) (end func()) {
+// showProgress shows on a terminal how far the reading of size bytes (below 0: nobody knows how many) has
+// come, with rate and time left, until the function that it returns is called.
+func showProgress(size int64, read *atomic.Int64) (end func()) {
 	if !isTerminal(os.Stderr) {
 		return func() {}
 	}
-	bar := progressbar.NewOptions64(sizeOf(logs), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true),
+	bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(true),
 		progressbar.OptionSetDescription("reading"))
 	done := make(chan struct{})

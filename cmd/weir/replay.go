@@ -231,18 +231,23 @@ func enforced(mode string) string {
 
 // readLogs replays the logs, with a progress bar on a terminal.
 func readLogs(cmd *cobra.Command, r *replay.Replay, logs []*accesslog.Log, f *logFlags) error {
-	for _, l := range logs {
-		if l.Auto != "" {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: format %s (%s) %s\n", l.Name, l.Format.Name, l.Format.About, l.Auto)
-		}
-	}
-	defer showProgress(logs, &f.read)()
+	tellFormats(cmd, logs)
+	defer showProgress(sizeOf(logs), &f.read)()
 	for _, l := range logs {
 		if err := r.Read(cmd.Context(), l); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tellFormats says which formats were found.
+func tellFormats(cmd *cobra.Command, logs []*accesslog.Log) {
+	for _, l := range logs {
+		if l.Auto != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: format %s (%s) %s\n", l.Name, l.Format.Name, l.Format.About, l.Auto)
+		}
+	}
 }
 
 func (o *replaying) write(w io.Writer, report *replay.Report) error {
