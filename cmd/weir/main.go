@@ -83,11 +83,7 @@ func rootCommand() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-<<<<<<< HEAD
-	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), exportCommand(), replayCommand(), versionCommand())
-=======
-	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), replayCommand(), suggestCommand(), versionCommand())
->>>>>>> 25d42bf (Suggest a policy from what clients needed)
+	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), exportCommand(), replayCommand(), suggestCommand(), versionCommand())
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
