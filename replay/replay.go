@@ -46,9 +46,19 @@ type Options struct {
 	Has    accesslog.Has // what all logs have
 
 	// Decided, if it is there, is told of every request that was decided, in the order of time.
-	Decided func(l *accesslog.Line, refused bool)
-	byUse   bool // see use
+	Decided func(*accesslog.Line, Verdict)
+
+	byUse bool // see use
 }
+
+// A Verdict is what became of a request.
+type Verdict uint8
+
+const (
+	Admitted Verdict = iota
+	Shadowed         // admitted, and over a shadow limit
+	Refused
+)
 
 // A Replay goes on from log to log. It must be closed, and is for one goroutine.
 type Replay struct {
@@ -141,12 +151,12 @@ func (r *Replay) decide(l *accesslog.Line) {
 	}
 	r.counted.Decided++
 	r.report.To = time.Unix(0, l.At).UTC()
-	refused := r.tried.decide(req, l)
+	v := r.tried.decide(req, l)
 	if r.against != nil {
-		r.compare.add(refused, r.against.decide(r.request(l), l))
+		r.compare.add(v == Refused, r.against.decide(r.request(l), l) == Refused)
 	}
 	if r.o.Decided != nil {
-		r.o.Decided(l, refused)
+		r.o.Decided(l, v)
 	}
 }
 

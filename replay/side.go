@@ -43,18 +43,30 @@ func newSide(p Policy, has *accesslog.Has, t tally) *side {
 
 // decide decides a request of the log, at the log's time. What lasts is recorded at its end, before
 // anything that begins then.
-func (s *side) decide(req weir.Request, l *accesslog.Line) (refused bool) {
+func (s *side) decide(req weir.Request, l *accesslog.Line) Verdict {
 	s.end(l.At)
 	s.now = l.At
 	d := s.engine.Decide(context.Background(), s.snapshot, req)
-	s.tally.add(d, l)
-	refused = d.Refused()
-	if l.Took > 0 && !refused && lasts(d) {
+	v := verdict(d)
+	s.tally.add(d, l, v)
+	if l.Took > 0 && v != Refused && lasts(d) {
 		heap.Push(&s.held, ending{l.At + int64(l.Took), d, l.Status})
-		return false
+		return v
 	}
 	s.engine.Record(s.snapshot, d, weir.Outcome{HTTP: l.Status})
-	return refused
+	return v
+}
+
+func verdict(d *weir.Decision) Verdict {
+	if d.Refused() {
+		return Refused
+	}
+	for i := range d.Statuses {
+		if st := &d.Statuses[i]; !st.Allowed && st.Limit.Mode == weir.Shadow {
+			return Shadowed
+		}
+	}
+	return Admitted
 }
 
 // lasts reports whether something is owed to the store when the answer to d ends.

@@ -30,11 +30,12 @@ type Counts struct {
 	Shadow   int64 `json:"shadow"` // passed, and refused if the shadow limits were enforced
 }
 
-func (c *Counts) add(refused, shadow bool) {
+func (c *Counts) add(v Verdict) {
 	c.Requests++
-	if refused {
+	switch v {
+	case Refused:
 		c.Refused++
-	} else if shadow {
+	case Shadowed:
 		c.Shadow++
 	}
 }
@@ -77,25 +78,20 @@ func newTally(seed maphash.Seed) tally {
 const noRule = "(none)"
 
 // add notes a decision about l, which bears the status that the log has.
-func (t *tally) add(d *weir.Decision, l *accesslog.Line) {
-	refused, shadow := d.Refused(), false
-	for i := range d.Statuses {
-		st := &d.Statuses[i]
-		shadow = shadow || !st.Allowed && st.Limit.Mode == weir.Shadow
-	}
+func (t *tally) add(d *weir.Decision, l *accesslog.Line, v Verdict) {
 	rule := noRule
 	if d.Rule != nil {
 		rule = d.Rule.Name
 	}
-	t.total.add(refused, shadow)
+	t.total.add(v)
 	if d.Action == weir.Tag {
 		t.tagged++
 	}
 	t.reasons[d.Reason]++
-	counts(t.rules, rule, math.MaxInt).add(refused, shadow)
+	counts(t.rules, rule, math.MaxInt).add(v)
 	t.group = appendGroup(t.group[:0], l.Path)
-	t.path().add(refused, shadow)
-	t.ofHour(l.At).add(refused, shadow)
+	t.path().add(v)
+	t.ofHour(l.At).add(v)
 	t.demand(d, l)
 	t.client(d, l, rule)
 }
