@@ -107,8 +107,8 @@ func send(ctx context.Context, to chan<- *piece, p *piece) bool {
 func (l *Log) cut(hand func(*piece) bool) error {
 	buf, held, number := make([]byte, pieceSize+longestLine), 0, int64(1)
 	for {
-		n, err := io.ReadFull(l.lines, buf[held:held+pieceSize])
-		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		n, err := fill(l.lines, buf[held:held+pieceSize])
+		ended := errors.Is(err, io.EOF)
 		if err != nil && !ended {
 			return err
 		}
@@ -130,6 +130,17 @@ func (l *Log) cut(hand func(*piece) bool) error {
 			return err
 		}
 	}
+}
+
+// fill reads until buf is full or r ends, with io.EOF, or fails. Unlike io.ReadFull it tells what is cut
+// off (io.ErrUnexpectedEOF of what is packed) from what ends.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var more int
+		more, err = r.Read(buf[n:])
+		n += more
+	}
+	return n, err
 }
 
 // whole returns how much of text is whole lines. A last one that is too long is among them, as far as
