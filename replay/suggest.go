@@ -260,7 +260,7 @@ func roundUp(n uint64) uint64 {
 
 var yamlForm = template.Must(template.New("policy").Funcs(template.FuncMap{"path": yamlText}).Parse(
 	`# Suggested by weir suggest from {{.Requests}} requests of {{.Clients}} clients, {{.From.Format "2006-01-02 15:04"}} to {{.To.Format "2006-01-02 15:04"}} UTC.
-# Each limit is what {{if eq .At "max"}}the busiest client{{else}}{{.At}} of the clients{{end}} needed in a window ({{.At}}). The numbers behind it stand above it.
+# Each limit is {{if eq .At "max"}}what the busiest client needed in a window{{else}}enough for {{.At}} of the windows of all clients{{end}}. The numbers behind it stand above it.
 #
 # Everything is in shadow mode: it counts and reports, and refuses nothing. Replay it, run it, look at what
 # it would have refused, then remove the lines "mode: shadow", rule by rule.
