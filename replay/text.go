@@ -141,8 +141,8 @@ func (s *Side) limitTables(t *textWriter) {
 		t.line("%s\t%s\t%s\t%d\t%d\t%d of %d\t%s\t%s", l.Name, l.Rate, l.Mode, l.Asked, l.Refused, l.Peak, l.Limit, percent(l.Headroom), d)
 	}
 	for _, l := range s.Limits {
-		if len(l.Curve) == 0 {
-			continue
+		if len(l.Curve) == 0 || l.Curve[0].Refused == 0 {
+			continue // nobody asked for more than the least candidate
 		}
 		t.table("A LIMIT OF, FOR "+l.Name, "WOULD REFUSE", "SHARE", "CLIENTS × WINDOWS")
 		for _, p := range l.shortCurve() {
