@@ -50,7 +50,7 @@ func names(segment string) bool {
 			return true // *, %, ;, :, { and what is no ASCII
 		}
 	}
-	return w.isName() || w.digits == len(segment) || len(segment) > longWord
+	return w.isName() || w.digits == len(segment) || len(segment) > longWord || segment == "." || segment == ".."
 }
 
 // A word is a run of letters and digits.

@@ -105,7 +105,7 @@ const mostBroken = 20
 // Read replays a log after those before it. It ends early, with the reason, when ctx is done; the
 // report is then that of what was read.
 func (r *Replay) Read(ctx context.Context, l *accesslog.Log) error {
-	r.report.Logs = append(r.report.Logs, LogReport{Name: l.Name, Format: l.Format.Name, Writer: l.Format.About, Auto: l.Auto})
+	r.report.Logs = append(r.report.Logs, LogReport{Name: l.Name, Format: l.Format.Name, Writer: l.Format.About, Auto: l.Auto, Ends: !l.Format.Has.Start})
 	return l.Each(ctx, func(b *accesslog.Batch) error {
 		r.counted.Read += b.Read
 		r.counted.NoRequest += b.NoRequest
@@ -137,7 +137,7 @@ func (r *Replay) decide(l *accesslog.Line) {
 		r.counted.NoClient++
 		return
 	}
-	req := r.request(l)
+	req := r.request(l, r.tried)
 	switch {
 	case r.prober.lacksHost(req):
 		r.counted.LacksHost++
@@ -153,7 +153,7 @@ func (r *Replay) decide(l *accesslog.Line) {
 	r.report.To = time.Unix(0, l.At).UTC()
 	v := r.tried.decide(req, l)
 	if r.against != nil {
-		r.compare.add(v == Refused, r.against.decide(r.request(l), l) == Refused)
+		r.compare.add(v == Refused, r.against.decide(r.request(l, r.against), l) == Refused)
 	}
 	if r.o.Decided != nil {
 		r.o.Decided(l, v)
@@ -163,8 +163,8 @@ func (r *Replay) decide(l *accesslog.Line) {
 // chainHeader is the header in which a log's chain was passed on.
 const chainHeader = "X-Forwarded-For"
 
-// request returns what a front would have seen of the request.
-func (r *Replay) request(l *accesslog.Line) weir.Request {
+// request returns what a front would have seen of the request, under the policy of s.
+func (r *Replay) request(l *accesslog.Line, s *side) weir.Request {
 	req := weir.Request{Front: "replay", Peer: l.Client, Method: l.Method, Host: l.Host, Path: l.Path, Query: l.Query, Header: l.Header}
 	if !r.o.Peer.IsValid() {
 		return req
@@ -177,6 +177,6 @@ func (r *Replay) request(l *accesslog.Line) weir.Request {
 		req.Header[chainHeader] = []string{l.Chain}
 		return req
 	}
-	r.o.Policy.Policy.Resolver().Behind(&req, l.From)
+	s.policy.Resolver().Behind(&req, l.From)
 	return req
 }

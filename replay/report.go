@@ -5,11 +5,13 @@ import (
 	_ "embed"
 	"maps"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/clientip"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/replay/accesslog"
 )
@@ -40,6 +42,7 @@ type LogReport struct {
 	Format string `json:"format"`
 	Writer string `json:"writer"`
 	Auto   string `json:"auto,omitempty"` // how the format was found; empty if it was told
+	Ends   bool   `json:"ends"`           // its times are those of the end of requests, and it has no durations
 }
 
 // Lines are what became of the lines of all logs.
@@ -77,6 +80,10 @@ type Side struct {
 	Hours          []Hour        `json:"hours"`
 	Clients        Clients       `json:"clients"`
 	FalsePositives []Hurt        `json:"false_positives"`
+
+	// Proxies are the CDNs and load balancers whose addresses are most of the busiest clients: the log then
+	// has them in place of the clients.
+	Proxies []string `json:"proxies"`
 }
 
 // A Group is a part of the requests: those of a reason, rule, path group or client.
@@ -234,12 +241,8 @@ func (s *side) report() Side {
 		},
 	}
 	out.Paths = groups(t.paths, listed)
-	out.Reasons = []Group{}
-	for reason, n := range t.reasons {
-		out.Reasons = append(out.Reasons, Group{Name: string(reason), Counts: Counts{Requests: n}})
-	}
-	sortGroups(out.Reasons)
-	out.Rules = groups(t.rules, math.MaxInt)
+	out.Reasons, out.Rules = groups(t.reasons, math.MaxInt), groups(t.rules, math.MaxInt)
+	out.Proxies = proxies(s.policy.Resolver(), out.Clients.Busiest)
 	var likely, all []Hurt
 	for k, h := range t.hurt {
 		one := h.report(k.rule)
@@ -280,6 +283,28 @@ func sortGroups(list []Group) {
 	slices.SortFunc(list, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
 	})
+}
+
+// proxies returns whose published addresses make most of the busiest clients' requests; none if they are
+// fewer.
+func proxies(r *clientip.Resolver, busiest []Group) []string {
+	names, known, all := []string{}, int64(0), int64(0)
+	for _, g := range busiest {
+		all += g.Requests
+		network, err := netip.ParsePrefix(g.Name)
+		if err != nil {
+			continue // unresolved
+		}
+		if name := r.KnownProxy(network.Addr()); name != "" {
+			known += g.Requests
+			names = append(names, name)
+		}
+	}
+	if 2*known <= all {
+		return []string{}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func hours(m map[int64]*Counts) []Hour {

@@ -151,3 +151,21 @@ func TestNothingToSuggest(t *testing.T) {
 		}
 	}
 }
+
+// The group of any path is a path that a rule can have, in YAML, too.
+func FuzzGroups(f *testing.F) {
+	for _, path := range []string{"/a/./b", "/../x", "/a/..", "/it's/~me/@you/a+b", "/=x", "=/a", "/-", "/a\\b", "/#", "/{a}", "/a:b", "/%2e", "/a b", "*"} {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		group := string(appendGroup(nil, path))
+		if !plainPath(group) {
+			return
+		}
+		s := &Suggestion{Rules: choose(map[string]*Counts{group: {Requests: 1}}, 1)}
+		s.Rules[0].Limits = []SuggestedLimit{{Name: "one", Window: "1m", Limit: 1}}
+		if _, err := s.compile(); err != nil {
+			t.Errorf("%q: %v", path, err)
+		}
+	})
+}

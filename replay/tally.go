@@ -48,7 +48,7 @@ type tally struct {
 
 	total   Counts
 	tagged  int64
-	reasons map[weir.Reason]int64
+	reasons map[string]*Counts
 	rules   map[string]*Counts
 	limits  map[*weir.Limit]*use
 	paths   map[string]*Counts
@@ -68,7 +68,7 @@ type tally struct {
 
 func newTally(seed maphash.Seed) tally {
 	return tally{
-		seed: seed, reasons: map[weir.Reason]int64{}, rules: map[string]*Counts{}, limits: map[*weir.Limit]*use{},
+		seed: seed, reasons: map[string]*Counts{}, rules: map[string]*Counts{}, limits: map[*weir.Limit]*use{},
 		paths: map[string]*Counts{}, hours: map[int64]*Counts{}, hour: math.MinInt64,
 		clients: table{most: mostClients}, named: map[uint64]string{}, hurt: map[hurtKey]*hurt{},
 	}
@@ -87,7 +87,7 @@ func (t *tally) add(d *weir.Decision, l *accesslog.Line, v Verdict) {
 	if d.Action == weir.Tag {
 		t.tagged++
 	}
-	t.reasons[d.Reason]++
+	counts(t.reasons, string(d.Reason), math.MaxInt).add(v)
 	counts(t.rules, rule, math.MaxInt).add(v)
 	t.group = appendGroup(t.group[:0], l.Path)
 	t.path().add(v)

@@ -43,6 +43,9 @@ func (r *Report) lines(t *textWriter) {
 			how = " (auto: " + l.Auto + ")"
 		}
 		t.line("log\t%s\tformat %s: %s%s", l.Name, l.Format, l.Writer, how)
+		if l.Ends {
+			t.line("\t\tits times are those of the end of requests, and it has no durations")
+		}
 	}
 	n := &r.Lines
 	t.line("lines\t%d read\t%d decided, from %s to %s", n.Read, n.Decided, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
@@ -71,6 +74,9 @@ func (s *Side) text(t *textWriter) {
 	t.line("clients\t%d seen\t%d refused at least once (%s)", s.Clients.Seen, s.Clients.Hurt, percent(s.Clients.HurtShare))
 	if s.Evictions > 0 {
 		t.line("mind\t%d\tcounters were forgotten for want of room (store.memory.max_keys), so some counts are too low", s.Evictions)
+	}
+	if len(s.Proxies) > 0 {
+		t.line("mind\t%s\thas most of the busiest clients' addresses: the log has the proxy's address, not the client's (see --peer)", strings.Join(s.Proxies, ", "))
 	}
 	for _, l := range s.NotReplayable {
 		t.line("not replayable\t%s\t%s", l.name(), l.Why)

@@ -61,7 +61,7 @@ func (h *Has) Header(name string) bool {
 func (h Has) And(o Has) Has {
 	both := Has{
 		Host: h.Host && o.Host, Duration: h.Duration && o.Duration, Status: h.Status && o.Status, Start: h.Start && o.Start,
-		Chain: h.Chain && o.Chain, Client: h.Client && o.Client, AllHeaders: h.AllHeaders && o.AllHeaders,
+		AllHeaders: h.AllHeaders && o.AllHeaders,
 	}
 	for _, name := range slices.Concat(h.Headers, o.Headers) {
 		if h.Header(name) && o.Header(name) && !slices.Contains(both.Headers, name) {

@@ -241,7 +241,7 @@ func TestCommon(t *testing.T) {
 		}
 		return Common(logs)
 	}
-	if got := of("caddy", "combined"); got.Host || got.Duration || got.AllHeaders || !got.Status || !got.Client {
+	if got := of("caddy", "combined"); got.Host || got.Duration || got.AllHeaders || !got.Status {
 		t.Errorf("caddy and combined: %+v", got)
 	}
 	got := of("caddy", `{client} {time} "{request}" {header:X-Tenant} {header:Cookie} {duration}`)

@@ -204,14 +204,14 @@ func TestFormatsThatLackSomething(t *testing.T) {
 // What a format has decides what can be replayed, before a line is read.
 func TestWhatFormatsHave(t *testing.T) {
 	for name, want := range map[string]Has{
-		"combined":   {Status: true, Client: true},
-		"main":       {Status: true, Client: true, Headers: []string{"X-Forwarded-For"}},
-		"haproxy":    {Status: true, Client: true, Duration: true, Start: true},
-		"alb":        {Status: true, Client: true, Duration: true, Start: true, Host: true},
-		"envoy":      {Status: true, Chain: true, Duration: true, Start: true, Host: true},
-		"caddy":      {Status: true, Client: true, Duration: true, Start: true, Host: true, AllHeaders: true},
-		"gcp":        {Status: true, Client: true, Duration: true, Start: true, Host: true},
-		"envoy-json": {Status: true, Client: true, Chain: true, Duration: true, Start: true, Host: true},
+		"combined":   {Status: true},
+		"main":       {Status: true, Headers: []string{"X-Forwarded-For"}},
+		"haproxy":    {Status: true, Duration: true, Start: true},
+		"alb":        {Status: true, Duration: true, Start: true, Host: true},
+		"envoy":      {Status: true, Duration: true, Start: true, Host: true},
+		"caddy":      {Status: true, Duration: true, Start: true, Host: true, AllHeaders: true},
+		"gcp":        {Status: true, Duration: true, Start: true, Host: true},
+		"envoy-json": {Status: true, Duration: true, Start: true, Host: true},
 	} {
 		f, err := Lookup(name)
 		if err != nil {

@@ -140,10 +140,6 @@ const fieldNames = "{client} {from} {chain} {time} {start} {duration} {duration_
 // add notes that f is one of the fields.
 func (h *Has) add(f field, head string) {
 	switch f {
-	case client, clientPort, from:
-		h.Client = true
-	case chain:
-		h.Chain = true
 	case start:
 		h.Start = true
 	case seconds, latency, millis, micros, nanos, timers:
