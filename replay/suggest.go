@@ -258,7 +258,7 @@ func roundUp(n uint64) uint64 {
 	return (n + unit - 1) / unit * unit
 }
 
-var yamlForm = template.Must(template.New("policy").Funcs(template.FuncMap{"path": yamlText}).Parse(
+var yamlForm = template.Must(template.New("policy").Funcs(template.FuncMap{"text": yamlText}).Parse(
 	`# Suggested by weir suggest from {{.Requests}} requests of {{.Clients}} clients, {{.From.Format "2006-01-02 15:04"}} to {{.To.Format "2006-01-02 15:04"}} UTC.
 # Each limit is {{if eq .At "max"}}what the busiest client needed in a window{{else}}enough for {{.At}} of the windows of all clients{{end}}. The numbers behind it stand above it.
 #
@@ -271,8 +271,8 @@ client:
 {{$default := false}}{{range .Rules}}{{if .Path}}{{if not $default}}{{$default = true}}
 rules:{{end}}
   # {{.Requests}} requests
-  - name: {{.Name}}
-    path: {{path .Path}}
+  - name: {{text .Name}}
+    path: {{text .Path}}
     mode: shadow
     limits:{{template "limits" .}}
 {{else}}
@@ -282,7 +282,13 @@ default:
   limits:{{if not .Limits}} []{{end}}{{template "limits" .}}
 {{end}}{{end}}{{define "limits"}}{{range .Limits}}
       # per client and {{.Window}}: p50 {{.Needed.P50}}, p95 {{.Needed.P95}}, p99 {{.Needed.P99}}, p99.9 {{.Needed.P999}}, most {{.Needed.Max}}
-      - {name: {{.Name}}, rate: {{.Limit}}/{{.Window}}, per: client}{{end}}{{end}}`))
+      - {name: {{text .Name}}, rate: {{.Limit}}/{{.Window}}, per: client}{{end}}{{end}}`))
 
-// yamlText quotes text for YAML. Paths of groups hold printable ASCII without quotes and backslashes.
-func yamlText(text string) string { return `"` + text + `"` }
+// yamlText quotes text for YAML where it could be read as something else than text. It holds printable
+// ASCII without quotes and backslashes.
+func yamlText(text string) string {
+	if 'a' <= text[0] && text[0] <= 'z' && strings.ContainsRune(text, '_') {
+		return text // as names mostly are
+	}
+	return `"` + text + `"`
+}

@@ -59,7 +59,7 @@ func suggestFrom(t *testing.T, log, at string) *Suggestion {
 // What is suggested is valid and in shadow mode. At max it refuses nothing of its own log, even if it is
 // enforced, and a limit of one less would; at p50 it refuses.
 func TestSuggestedPolicies(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(3) {
 		log := randomLog(seed)
 		for at, refuses := range map[string]bool{"max": false, "p99": true, "p50": true} {
 			s := suggestFrom(t, log, at)
@@ -97,7 +97,7 @@ func TestSuggestion(t *testing.T) {
 	}
 	for _, part := range []string{
 		"from 801 requests of 4 clients, 1970-01-01 01:00 to 1970-01-01 01:08 UTC",
-		"  # 400 requests\n  - name: root\n    path: \"=/\"\n    mode: shadow\n    limits:\n      # per client and 1m: p50 61, p95 61,",
+		"  # 400 requests\n  - name: \"root\"\n    path: \"=/\"\n    mode: shadow\n    limits:\n      # per client and 1m: p50 61, p95 61,",
 		"- {name: root_minute, rate: 61/1m, per: client}",
 		"- {name: root_hour, rate: 400/1h, per: client}",
 		"- {name: users_any_orders_hour, rate: 100/1h, per: client}",
