@@ -130,8 +130,8 @@ func report(b *testing.B, lines int, cpu time.Duration) {
 // A log of a million clients is replayed in less than 300 MB, however long it is: 10 GB are the same as
 // these 260 MB, since nothing grows with the lines.
 func TestBoundedMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads 1,500,000 lines")
+	if testing.Short() || raceEnabled {
+		t.Skip("reads 1,500,000 lines, and the race detector has its own memory")
 	}
 	const lines, clients, most = 1_500_000, 1_000_000, 300 << 20
 	defer debug.SetGCPercent(debug.SetGCPercent(40)) // as weir replay does
