@@ -8,6 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirgate/weir/config"
 )
 
 // Who interrupts gets the report of what was read, and an exit code that no script takes for a whole one.
@@ -31,5 +35,37 @@ func TestReplayInterrupted(t *testing.T) {
 	}
 	if !strings.HasPrefix(out.String(), "interrupted: ") || !strings.Contains(out.String(), "\npolicy ") {
 		t.Errorf("the report so far: %s", out.String())
+	}
+}
+
+// A share is a percentage or a number from 0 to 1.
+func TestParseShare(t *testing.T) {
+	for text, want := range map[string]float64{"": -1, "0": 0, "0%": 0, "0.1%": 0.001, "100%": 1, "1": 1, "0.25": 0.25, "2 %": 0.02} {
+		if got, err := parseShare(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"1%%", "%", "-1%", "101%", "1.01", "NaN", "some", "0,1%"} {
+		if got, err := parseShare(text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+}
+
+// What is to be enforced is a copy: the configuration stays what it is.
+func TestEnforceChangesACopy(t *testing.T) {
+	original := config.Config{
+		Limits:  []config.Limit{{Mode: "shadow"}, {Mode: "off"}},
+		Rules:   []config.Rule{{Mode: "shadow", Limits: []config.Limit{{Mode: "shadow"}, {}}}},
+		Default: config.DefaultRule{Mode: "shadow"},
+	}
+	c := original
+	enforce(&c)
+	got := []string{c.Limits[0].Mode, c.Limits[1].Mode, c.Rules[0].Mode, c.Rules[0].Limits[0].Mode, c.Rules[0].Limits[1].Mode, c.Default.Mode}
+	if diff := cmp.Diff([]string{"enforce", "off", "enforce", "enforce", "", "enforce"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if original.Limits[0].Mode != "shadow" || original.Rules[0].Mode != "shadow" || original.Rules[0].Limits[0].Mode != "shadow" {
+		t.Error("the original is changed")
 	}
 }
