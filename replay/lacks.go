@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -17,7 +18,7 @@ import (
 
 // A Lack is a limit, or a rule, that the log says too little for.
 type Lack struct {
-	Rule  string `json:"rule"`
+	Rule  string `json:"rule"`            // empty: a limit for every request
 	Limit string `json:"limit,omitempty"` // empty: the whole rule
 	Why   string `json:"why"`
 }
@@ -42,7 +43,11 @@ func lacks(p *policy.Policy, has *accesslog.Has) (list []Lack, without map[*weir
 			for _, t := range l.Tiers {
 				without[t] = true
 			}
-			list = append(list, Lack{Rule: r.Name, Limit: l.Name, Why: why})
+			lack := Lack{Rule: r.Name, Limit: l.Name, Why: why}
+			if l.Global {
+				lack.Rule = ""
+			}
+			list = append(list, lack)
 		}
 	}
 	return list, without
@@ -143,7 +148,9 @@ func (b *prober) lacksHeaders(req weir.Request) bool {
 		return false
 	}
 	as := b.match(req)
-	req.Header = http.Header{"Origin": {"null"}, "Access-Control-Request-Method": {"GET"}}
+	asked := http.Header{"Origin": {"null"}, "Access-Control-Request-Method": {"GET"}}
+	maps.Copy(asked, req.Header)
+	req.Header = asked
 	return b.match(req) != as
 }
 

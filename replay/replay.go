@@ -65,7 +65,6 @@ type Replay struct {
 	o       Options
 	tried   *side
 	against *side // nil: none
-	prober  *prober
 	window  window
 	report  Report
 	counted Lines
@@ -78,7 +77,7 @@ func New(o Options) *Replay {
 		o.Window = DefaultWindow
 	}
 	seed := maphash.MakeSeed() // both sides know a client by one hash
-	r := &Replay{o: o, report: Report{Broken: []BrokenLine{}}, prober: newProber(o.Policy.Policy, &o.Has)}
+	r := &Replay{o: o, report: Report{Broken: []BrokenLine{}}}
 	r.tried = newSide(o.Policy, &o.Has, newTally(seed))
 	r.tried.tally.byUse = o.byUse
 	if o.Against != nil {
@@ -131,20 +130,21 @@ func (r *Replay) broken(log string, lines []accesslog.Broken) error {
 	return nil
 }
 
-// decide decides a line on every side. Lines come in the order of time.
+// decide decides a line on every side, unless one of them cannot. Lines come in the order of time.
 func (r *Replay) decide(l *accesslog.Line) {
 	if !l.Client.IsValid() {
 		r.counted.NoClient++
 		return
 	}
 	req := r.request(l, r.tried)
-	switch {
-	case r.prober.lacksHost(req):
-		r.counted.LacksHost++
+	if r.undecided(req, r.tried) {
 		return
-	case r.prober.lacksHeaders(req):
-		r.counted.LacksHeaders++
-		return
+	}
+	var before weir.Request
+	if r.against != nil {
+		if before = r.request(l, r.against); r.undecided(before, r.against) {
+			return
+		}
 	}
 	if r.counted.Decided == 0 {
 		r.report.From = time.Unix(0, l.At).UTC()
@@ -153,11 +153,24 @@ func (r *Replay) decide(l *accesslog.Line) {
 	r.report.To = time.Unix(0, l.At).UTC()
 	v := r.tried.decide(req, l)
 	if r.against != nil {
-		r.compare.add(v == Refused, r.against.decide(r.request(l, r.against), l) == Refused)
+		r.compare.add(v == Refused, r.against.decide(before, l) == Refused)
 	}
 	if r.o.Decided != nil {
 		r.o.Decided(l, v)
 	}
+}
+
+// undecided reports whether what the log lacks could change the rule of req, and counts it.
+func (r *Replay) undecided(req weir.Request, s *side) bool {
+	switch {
+	case s.prober.lacksHost(req):
+		r.counted.LacksHost++
+	case s.prober.lacksHeaders(req):
+		r.counted.LacksHeaders++
+	default:
+		return false
+	}
+	return true
 }
 
 // chainHeader is the header in which a log's chain was passed on.

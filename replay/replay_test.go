@@ -125,7 +125,7 @@ default: {limits: [{rate: 9/1m}]}
 		t.Errorf("%s", verdicts)
 	}
 	want := []Lack{
-		{"shop", "all", "it counts what is in flight, and the log has no durations"},
+		{"", "all", "it counts what is in flight, and the log has no durations"},
 		{"tenant", "tenants", "it counts per header:X-Tenant, which the log does not have"},
 		{"tenant", "sessions", "it counts per cookie:sid, which the log does not have"},
 		{"hosts", "hosts", "it counts per host, which the log does not have"},

@@ -25,11 +25,12 @@ type side struct {
 	now      int64 // the log's clock, in Unix nanoseconds
 	held     held
 	lacks    []Lack
+	prober   *prober
 	tally    tally
 }
 
 func newSide(p Policy, has *accesslog.Has, t tally) *side {
-	s := &side{name: p.Name, policy: p.Policy, store: memory.New(memory.Options{MaxKeys: p.MaxKeys}), tally: t}
+	s := &side{name: p.Name, policy: p.Policy, store: memory.New(memory.Options{MaxKeys: p.MaxKeys}), prober: newProber(p.Policy, has), tally: t}
 	lacks, without := lacks(p.Policy, has)
 	s.lacks = lacks
 	s.snapshot = &engine.Snapshot{Policy: p.Policy, Store: s.store}

@@ -96,7 +96,7 @@ func (t *tally) add(d *weir.Decision, l *accesslog.Line, v Verdict) {
 	t.client(d, l, rule)
 }
 
-// counts returns the counts of key, those of others if there are most.
+// counts returns the counts of key, or nil if it is new and there are most already.
 func counts[K comparable](m map[K]*Counts, key K, most int) *Counts {
 	c := m[key]
 	if c == nil && len(m) < most {

@@ -240,3 +240,34 @@ func TestPercent(t *testing.T) {
 		}
 	}
 }
+
+// A table that may not grow any more is swept once a window and not at each request, and keeps counting
+// those it has.
+func TestCountersAreBounded(t *testing.T) {
+	u := &use{limit: &weir.Limit{Max: 5, Window: time.Minute}, counters: table{most: 1}}
+	for i := range uint64(mostCounters) {
+		u.ask(i*0x9e3779b97f4a7c15|1, 0, 1, nil)
+	}
+	full := u.counters.n
+	if len(u.counters.slots) != mostCounters || full > 3*mostCounters/4 {
+		t.Errorf("%d slots, %d counters", len(u.counters.slots), full)
+	}
+	u.ask(1, 0, 1, nil)
+	u.ask(1, int64(time.Minute), 1, nil)
+	u.finish()
+	if u.demand.values != int64(full)+1 || u.demand.most != 2 {
+		t.Errorf("%d windows, at most %d; want %d, 2", u.demand.values, u.demand.most, full+1)
+	}
+}
+
+// A request is left undecided if one of two policies cannot decide it.
+func TestUndecidedByEither(t *testing.T) {
+	line := `10.0.0.1 - - [10/Oct/2000:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "-"` + "\n"
+	byHost := "rules: [{name: shop, host: shop.example, limits: [{rate: 0/1m}]}]"
+	for _, pair := range [][2]string{{"", byHost}, {byHost, ""}} {
+		verdicts, report := play(t, "combined", pair[0], line, func(o *Options) { o.Against = &Policy{Name: "old", Policy: compile(t, pair[1])} })
+		if verdicts != "" || report.Lines.LacksHost != 1 || report.Policy.Requests+report.Against.Requests != 0 {
+			t.Errorf("%v: %q %+v", pair, verdicts, report.Lines)
+		}
+	}
+}

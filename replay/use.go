@@ -11,12 +11,13 @@ import (
 // begins where those of fixed_window do, how much was asked for, granted or not.
 type use struct {
 	limit    *weir.Limit
-	asked    int64 // requests
-	refused  int64 // hits that it refused, in whatever mode
-	peak     int64 // most that was used of a counter at once
-	window   uint32
-	from     int64 // the window that goes on
-	until    int64
+	asked    int64  // requests
+	refused  int64  // hits that it refused, in whatever mode
+	peak     int64  // most that was used of a counter at once
+	window   uint32 // the number of the window that goes on
+	swept    uint32 // the one in which the counters were swept last
+	from     int64  // when it began
+	until    int64  // when it ends
 	counters table
 	demand   histogram
 	byUse    bool // the demand of a window is the most that was used at once, not what was asked in sum
@@ -42,7 +43,7 @@ func (u *use) ask(hash uint64, at, n int64, st *weir.Status) {
 	if at >= u.until || at < u.from {
 		u.turn(at)
 	}
-	if 4*(u.counters.n+1) >= 3*len(u.counters.slots) {
+	if 4*(u.counters.n+1) >= 3*len(u.counters.slots) && (len(u.counters.slots) < mostCounters || u.swept != u.window) {
 		u.sweep()
 	}
 	s, found := u.counters.find(hash)
@@ -73,6 +74,7 @@ func (u *use) turn(at int64) {
 
 // sweep counts the windows that are over, and doubles the table if few are.
 func (u *use) sweep() {
+	u.swept = u.window
 	size, current := max(firstSlots, len(u.counters.slots)), 0
 	for i := range u.counters.slots {
 		if s := &u.counters.slots[i]; s.hash != 0 && s.a == u.window {
