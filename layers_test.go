@@ -35,6 +35,7 @@ var house = map[string]room{
 	"internal/proctest":  {layer: 1},
 	"front/proxy/guard":  {layer: 1},
 	"front/spoe/spop":    {layer: 1},
+	"replay/accesslog":   {layer: 1, modules: []string{"github.com/klauspost/compress"}},
 	"stickexport":        {layer: 1, modules: []string{"github.com/prometheus/client_golang"}},
 
 	"store/memory":    {layer: 2},
@@ -54,6 +55,7 @@ var house = map[string]room{
 	"front/envoyrls/xds":                {layer: 3, modules: append(envoyAPI(), "github.com/envoyproxy/go-control-plane/ratelimit", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf")},
 
 	"embedded":       {layer: 4},
+	"replay":         {layer: 4},
 	"front/envoyrls": {layer: 4, modules: append(envoyAPI(), "google.golang.org/protobuf", "github.com/prometheus/client_golang")},
 
 	"embedded/shared":     {layer: 5},
@@ -67,7 +69,7 @@ var house = map[string]room{
 	"front/proxy":       {layer: 6, modules: []string{"github.com/pires/go-proxyproto"}},
 	"app":               {layer: 7, modules: []string{"github.com/fsnotify/fsnotify"}},
 
-	"cmd/weir":        {layer: 8, modules: []string{"github.com/spf13/cobra"}},
+	"cmd/weir":        {layer: 8, modules: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3"}},
 	"internal/docgen": {layer: 8},
 }
 

@@ -18,6 +18,7 @@ import (
 const (
 	exitFailed = 1 // it failed at run time
 	exitUsage  = 2 // wrong usage or configuration
+	exitGate   = 3 // a gate not met
 )
 
 func main() {
@@ -39,6 +40,7 @@ func run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	var failed failure
+	var gate gateNotMet
 	var config *app.ConfigError
 	switch {
 	case err == nil:
@@ -49,6 +51,9 @@ func run(ctx context.Context, args []string) int {
 	case errors.As(err, &failed):
 		fmt.Fprintf(os.Stderr, "weir: %v\n", err)
 		return exitFailed
+	case errors.As(err, &gate):
+		fmt.Fprintf(os.Stderr, "weir: %v\n", err)
+		return exitGate
 	}
 	fmt.Fprintf(os.Stderr, "weir: %v: see %s -h\n", err, cmd.CommandPath())
 	return exitUsage
@@ -78,7 +83,7 @@ func rootCommand() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), exportCommand(), versionCommand())
+	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), exportCommand(), replayCommand(), suggestCommand(), versionCommand())
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {

@@ -1,0 +1,244 @@
+package replay
+
+import (
+	"hash/maphash"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/replay/accesslog"
+)
+
+// Bounds of what is remembered. What goes beyond is counted under others, or in sums alone.
+const (
+	mostClients = 3 << 20 // counted apart, at 16 bytes
+	mostNamed   = 20_000  // whose address is kept
+	mostHurt    = 100_000 // pairs of client and rule that were refused
+	mostPaths   = 1_000
+	mostHours   = 24 * 366
+	namedLater  = 256 // requests at which a client is named though many are
+)
+
+// others is the path group and client that stand for the rest.
+const others = "(others)"
+
+// Counts are requests by what became of them.
+type Counts struct {
+	Requests int64 `json:"requests"`
+	Refused  int64 `json:"refused"`
+	Shadow   int64 `json:"shadow"` // passed, and refused if the shadow limits were enforced
+}
+
+func (c *Counts) add(v Verdict) {
+	c.Requests++
+	switch v {
+	case Refused:
+		c.Refused++
+	case Shadowed:
+		c.Shadow++
+	}
+}
+
+// A tally is what is remembered of one side's decisions.
+type tally struct {
+	seed    maphash.Seed
+	without map[*weir.Limit]bool
+	byUse   bool // see use
+
+	total   Counts
+	tagged  int64
+	reasons map[string]*Counts
+	rules   map[string]*Counts
+	limits  map[*weir.Limit]*use
+	paths   map[string]*Counts
+	hours   map[int64]*Counts
+	hour    int64 // the one of the last request
+	inHour  *Counts
+
+	clients   table // requests, and those answered 2xx or 3xx before the first refusal
+	untracked int64 // requests of clients beyond mostClients
+	named     map[uint64]string
+	hurt      map[hurtKey]*hurt
+	hurtAll   int64 // clients that were refused
+	unlisted  int64 // refusals of those beyond mostHurt
+	group     []byte
+	key       []byte
+}
+
+func newTally(seed maphash.Seed) tally {
+	return tally{
+		seed: seed, reasons: map[string]*Counts{}, rules: map[string]*Counts{}, limits: map[*weir.Limit]*use{},
+		paths: map[string]*Counts{}, hours: map[int64]*Counts{}, hour: math.MinInt64,
+		clients: table{most: mostClients}, named: map[uint64]string{}, hurt: map[hurtKey]*hurt{},
+	}
+}
+
+// noRule is what requests count under that were answered before a rule was looked for.
+const noRule = "(none)"
+
+// add notes a decision about l, which bears the status that the log has.
+func (t *tally) add(d *weir.Decision, l *accesslog.Line, v Verdict) {
+	rule := noRule
+	if d.Rule != nil {
+		rule = d.Rule.Name
+	}
+	t.total.add(v)
+	if d.Action == weir.Tag {
+		t.tagged++
+	}
+	counts(t.reasons, string(d.Reason), math.MaxInt).add(v)
+	counts(t.rules, rule, math.MaxInt).add(v)
+	t.group = appendGroup(t.group[:0], l.Path)
+	t.path().add(v)
+	t.ofHour(l.At).add(v)
+	t.demand(d, l)
+	t.client(d, l, rule)
+}
+
+// counts returns the counts of key, or nil if it is new and there are most already.
+func counts[K comparable](m map[K]*Counts, key K, most int) *Counts {
+	c := m[key]
+	if c == nil && len(m) < most {
+		c = new(Counts)
+		m[key] = c
+	}
+	return c
+}
+
+func (t *tally) path() *Counts {
+	if c := t.paths[string(t.group)]; c != nil {
+		return c
+	}
+	if c := counts(t.paths, string(t.group), mostPaths); c != nil {
+		return c
+	}
+	return counts(t.paths, others, mostPaths+1)
+}
+
+// ofHour returns the counts of the hour that holds at; those of the last one if there are too many.
+func (t *tally) ofHour(at int64) *Counts {
+	if hour := at / int64(time.Hour); hour != t.hour || t.inHour == nil {
+		if c := counts(t.hours, hour, mostHours); c != nil {
+			t.hour, t.inHour = hour, c
+		}
+	}
+	return t.inHour
+}
+
+func (t *tally) limit(l *weir.Limit) *use {
+	u := t.limits[l]
+	if u == nil {
+		u = &use{limit: l, byUse: t.byUse, counters: table{most: 1}}
+		t.limits[l] = u
+	}
+	return u
+}
+
+// demand notes what was asked of each counter, granted or not, and what its limit said.
+func (t *tally) demand(d *weir.Decision, l *accesslog.Line) {
+	for i := range d.Hits {
+		h, st := &d.Hits[i], &d.Statuses[i]
+		if t.without[h.Limit] {
+			continue
+		}
+		u := t.limit(h.Limit)
+		u.decided(st)
+		if h.N > 0 {
+			u.ask(maphash.Bytes(t.seed, h.Key), l.At, h.N, st)
+		}
+	}
+	if len(d.Deferred) == 0 || !slices.Contains(d.OnlyStatuses, l.Status) {
+		return
+	}
+	for i := range d.Deferred {
+		if h := &d.Deferred[i]; !t.without[h.Limit] {
+			t.limit(h.Limit).ask(maphash.Bytes(t.seed, h.Key), l.At, h.N, nil)
+		}
+	}
+}
+
+// client notes whose request it was, and what that means for him.
+func (t *tally) client(d *weir.Decision, l *accesslog.Line, rule string) {
+	t.key = d.Client.AppendKey(t.key[:0])
+	hash := maphash.Bytes(t.seed, t.key)
+	s, _ := t.clients.find(hash)
+	if s == nil {
+		t.untracked++
+		return
+	}
+	s.a = saturated(s.a)
+	if len(t.named) < mostNamed && s.a == 1 || s.a == namedLater && len(t.named) < 2*mostNamed {
+		t.named[hash] = string(t.key)
+	}
+	wasHurt := s.b&hurtBit != 0
+	switch {
+	case d.Refused():
+		if !wasHurt {
+			s.b |= hurtBit
+			t.hurtAll++
+		}
+		t.refused(hash, d, l, rule, s)
+	case wasHurt:
+		t.admitted(hurtKey{hash, rule}, l.At)
+	case l.Status >= 200 && l.Status < 400:
+		s.b = min(s.b+1, hurtBit-1)
+	}
+}
+
+// hurtBit of a client's second number says that it was refused. The rest of it is how many of its
+// requests were answered 2xx or 3xx before that.
+const hurtBit = 1 << 31
+
+func saturated(n uint32) uint32 { return max(n+1, n) }
+
+// A hurtKey is a client, and the rule that refused it.
+type hurtKey struct {
+	client uint64
+	rule   string
+}
+
+// hurt is what a client suffered under a rule.
+type hurt struct {
+	client       string
+	refused      int64
+	first        int64 // when it was refused first
+	before, good int64 // requests before that, and those of them that were answered 2xx or 3xx
+	from, until  int64 // the lockout that goes on; from is 0 if none does
+	longest      int64
+}
+
+// refused notes a refusal: a lockout begins, or goes on to what the asker is told to wait.
+func (t *tally) refused(hash uint64, d *weir.Decision, l *accesslog.Line, rule string, s *slot) {
+	key := hurtKey{hash, rule}
+	h := t.hurt[key]
+	if h == nil {
+		if len(t.hurt) == mostHurt {
+			t.unlisted++
+			return
+		}
+		h = &hurt{client: string(t.key), first: l.At, before: int64(s.a) - 1, good: int64(s.b &^ hurtBit)}
+		t.hurt[key] = h
+	}
+	h.refused++
+	if h.from == 0 {
+		h.from = l.At
+	}
+	h.until = l.At + int64(max(d.RetryAfter(), 0))
+}
+
+// admitted notes that a client that was refused under a rule is let through: the lockout is over.
+func (t *tally) admitted(key hurtKey, at int64) {
+	if h := t.hurt[key]; h != nil && h.from != 0 {
+		h.longest, h.from = max(h.longest, at-h.from), 0
+	}
+}
+
+// lockout is the longest time from a refusal to the next request that was let through, or to when one
+// would have been.
+func (h *hurt) lockout() time.Duration {
+	if h.from == 0 {
+		return time.Duration(h.longest)
+	}
+	return time.Duration(max(h.longest, h.until-h.from))
+}
