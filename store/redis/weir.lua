@@ -27,7 +27,7 @@
 -- arithmetic, and a number written as text as much as a command. So what not every batch needs is not
 -- made by the others. Hence the one long loop.
 
-local TAKE, PEEK, RELEASE, RENEW, REFUND, RESET = 0, 1, 2, 3, 4, 5
+local TAKE, PEEK, RELEASE, REFUND, RESET = 0, 1, 2, 3, 4
 local SLIDING, LOG, FIXED, BUCKET, HELD, QUOTA = 0, 1, 2, 3, 4, 5
 local PLAIN, CODED, RARE = 0, 1, 2
 local NEVER, FOREVER = -1, 9007199254740991
@@ -238,18 +238,6 @@ if kind == RARE then
     sets[k] = nil
   end
 
-  local function renew(l, k, n, lease)
-    local held = false
-    for i = 1, n do
-      if type(redis.pcall('ZSCORE', KEYS[k], member(lease, i))) == 'string' then
-        call('ZADD', KEYS[k], format('%.0f', now + l.window), member(lease, i))
-        held = true
-      end
-    end
-    if held then call('PEXPIRE', KEYS[k], expiry(l.window)) end
-    sets[k] = nil
-  end
-
   -- refund takes back n that were charged at `at`, and never more than is surely still there.
   local function refund(l, k, n, at)
     if l.algorithm == LOG then
@@ -297,7 +285,6 @@ if kind == RARE then
   function mind(l, k, n, extra)
     local op = l.op
     if op == RELEASE then letGo(k, n, extra) end
-    if op == RENEW then renew(l, k, n, extra) end
     if op == REFUND then refund(l, k, n, extra + 0) end
     if op == RESET then forget(k) end
   end
