@@ -50,7 +50,8 @@ end
 local epoch = now - now % 281474976710656
 local small = 32 + epoch / 281474976710656
 
-local kind = ARGV[2] % 4 -- of the batch
+local head = ARGV[2] + 0 -- of the limits that are told next
+local kind = head % 4    -- of the batch
 local plain, many = kind == PLAIN, kind ~= PLAIN or #KEYS > 1
 
 -- muldiv is a × b / c rounded down, and what is left: exact for b and c below 2^45.
@@ -305,8 +306,8 @@ local first, pass, truth, before, marks = 1, true, false, 0, nil
 local NOTHING = false -- in place of a wait, of what is not to be charged
 local out, told = {0, 0}, 0 -- what is answered
 local i, m = 1, 1          -- the hit, and where its marks begin
-local millisOf, millis     -- the expiry is mostly the one before
--- And so is the time: six bytes, and what follows them where one byte of `used` does.
+local expiries             -- as text, by the time to live: there are few
+-- The time is mostly the one before: six bytes, and what follows them where one byte of `used` does.
 local stampOf, t1, t2, t3, t4, t5, t6, t7
 
 -- write writes a counter. That of a plain batch is mostly written in place.
@@ -330,7 +331,7 @@ end
 -- The loop goes over the requests that ask the same limits, and then over those that ask others. A limit
 -- that is the only one needs no table.
 local limits, l, op, algorithm, enforce, most, window
-local head, pos, asked, count = ARGV[2] + 0, 3, #ARGV, 0
+local pos, asked, count = 3, #ARGV, 0
 repeat
   local size = (head - kind) / 4
   local single = plain and size == 1
@@ -656,9 +657,12 @@ repeat
         end
         if value then
           if life ~= KEEP then
-            if life ~= millisOf then
+            local millis = expiries and expiries[life]
+            if not millis then
+              expiries = expiries or {}
               local whole = life < FOREVER and life + 999 or FOREVER
-              millisOf, millis = life, format('%.0f', (whole - whole % 1000) / 1000 + spare)
+              millis = format('%.0f', (whole - whole % 1000) / 1000 + spare)
+              expiries[life] = millis
             end
             call('SET', KEYS[k], value, 'PX', millis)
           elseif #value == #s then
