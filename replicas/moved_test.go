@@ -80,9 +80,21 @@ func TestFailover(t *testing.T) {
 	took := eventually(t, 2*recovered, "closed breakers", func() bool { return sum(all, "weir_store_breaker_open") == 0 })
 	t.Logf("another master after %v, followed %v later", named.Round(time.Millisecond), took.Round(time.Millisecond))
 	allPassed(t, load.end())
-	var got tally
-	st.calmly(t, func() { got = c.hammer(urls, "/fixed_window", c.fresh(), 1100) })
-	if diff := cmp.Diff(tally{200: 1000, 429: 100}, got); diff != "" {
-		t.Errorf("afterwards (-want +got):\n%s", diff)
+	st.nearly(t, 1000, 1100)
+}
+
+// nearly hammers as a fresh client, and checks that most of n pass, exactly, but for hits that were
+// counted elsewhere since their answer came late. Redis has charged those or not, and each may have
+// passed by its replica's share, which on_failure: local grants on top, or not.
+func (s *stage) nearly(t *testing.T, most, n int) {
+	t.Helper()
+	before := sum(s.replicas, "weir_store_fallback_total")
+	got := s.hammer(s.urls, "/fixed_window", s.fresh(), n)
+	late := int(sum(s.replicas, "weir_store_fallback_total") - before)
+	if late > 0 {
+		t.Logf("%d hits were counted elsewhere: %v", late, got)
+	}
+	if passed := got[200]; passed+got[429] != n || passed > most+late || passed < most-late {
+		t.Errorf("afterwards %v, want %d of %d passed, give or take %d", got, most, n, late)
 	}
 }

@@ -16,12 +16,11 @@ const (
 	opTake op = iota
 	opPeek
 	opRelease
-	opRenew
 	opRefund
 	opReset
 )
 
-var opNames = [...]string{"take", "peek", "release", "renew", "refund", "reset"}
+var opNames = [...]string{"take", "peek", "release", "refund", "reset"}
 
 // A call is what one counter is asked for.
 type call struct {

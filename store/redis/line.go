@@ -123,18 +123,20 @@ func (l *line) rest() bool {
 func (l *line) flush(timeout time.Duration) {
 	f, _ := l.store.flushes.Get().(*flush)
 	if f == nil {
-		f = new(flush)
+		f = &flush{until: new(deadline)}
 	}
 	f.jobs = l.take(f.jobs[:0])
 	if len(f.jobs) > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		f.until.begin(timeout)
 		sent := l.store.clock()
 		if l.merge {
-			f.together(ctx, l)
+			f.together(f.until, l)
 		} else {
-			f.bySlot(ctx, l)
+			f.bySlot(f.until, l)
 		}
-		cancel()
+		if !f.until.again() {
+			f.until = new(deadline) // whoever still has the other finds it ended
+		}
 		f.tell(l.store, sent)
 	}
 	clear(f.jobs)
@@ -164,6 +166,7 @@ func (l *line) take(jobs []*job) []*job {
 type flush struct {
 	jobs  []*job
 	batch batch
+	until *deadline
 }
 
 // A slotPart is what of a flush goes to one slot, by one call of the script.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -76,6 +77,31 @@ func checkPlain(t *testing.T, b *lab, m *memory.Store, all [][]*weir.Limit, rng 
 			j.status(k, &got)
 			if d := cmp.Diff(inMicroseconds(w), got, sameLimit); d != "" {
 				t.Fatalf("%s, step %d, request %d, hit %d, %+v (-memory +script):\n%s", name, step, i, k, w.Limit, d)
+			}
+		}
+	}
+}
+
+// TestExpiryOfSeveral: of limits that take turns in a batch each counter lives as long as its own matters.
+func TestExpiryOfSeveral(t *testing.T) {
+	server := redistest.Start(t)
+	b := openLab(t, server.URL())
+	var limits []*weir.Limit
+	for _, minutes := range []time.Duration{1, 2, 5} {
+		limits = append(limits, &weir.Limit{Algorithm: weir.FixedWindow, Max: 9, Window: minutes * time.Minute})
+	}
+	requests := make([][]weir.Hit, 3)
+	for client := range requests {
+		for k, l := range limits {
+			requests[client] = append(requests[client], hitOn(l, fmt.Sprint("turns", client, k), 1))
+		}
+	}
+	const spare = 60_000 // of a state whose time is not the server's
+	for i, out := range b.takeAll(t, opTake, requests...) {
+		for k, st := range out {
+			want := int(st.ResetAfter.Milliseconds()) + spare
+			if got := ttl(t, server, keyOf(t, b.Store, requests[i][k])); got > want+1 || got < want-1000 {
+				t.Errorf("request %d, limit %d: expires in %d ms, want %d", i, k, got, want)
 			}
 		}
 	}

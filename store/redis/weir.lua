@@ -27,7 +27,7 @@
 -- arithmetic, and a number written as text as much as a command. So what not every batch needs is not
 -- made by the others. Hence the one long loop.
 
-local TAKE, PEEK, RELEASE, RENEW, REFUND, RESET = 0, 1, 2, 3, 4, 5
+local TAKE, PEEK, RELEASE, REFUND, RESET = 0, 1, 2, 3, 4
 local SLIDING, LOG, FIXED, BUCKET, HELD, QUOTA = 0, 1, 2, 3, 4, 5
 local PLAIN, CODED, RARE = 0, 1, 2
 local NEVER, FOREVER = -1, 9007199254740991
@@ -46,7 +46,12 @@ else
   now = now + 0
 end
 
-local kind = ARGV[2] % 4 -- of the batch
+-- What the bits above six bytes of a time mostly are; and their byte in a counter with one byte of `used`.
+local epoch = now - now % 281474976710656
+local small = 32 + epoch / 281474976710656
+
+local head = ARGV[2] + 0 -- of the limits that are told next
+local kind = head % 4    -- of the batch
 local plain, many = kind == PLAIN, kind ~= PLAIN or #KEYS > 1
 
 -- muldiv is a × b / c rounded down, and what is left: exact for b and c below 2^45.
@@ -238,18 +243,6 @@ if kind == RARE then
     sets[k] = nil
   end
 
-  local function renew(l, k, n, lease)
-    local held = false
-    for i = 1, n do
-      if type(redis.pcall('ZSCORE', KEYS[k], member(lease, i))) == 'string' then
-        call('ZADD', KEYS[k], format('%.0f', now + l.window), member(lease, i))
-        held = true
-      end
-    end
-    if held then call('PEXPIRE', KEYS[k], expiry(l.window)) end
-    sets[k] = nil
-  end
-
   -- refund takes back n that were charged at `at`, and never more than is surely still there.
   local function refund(l, k, n, at)
     if l.algorithm == LOG then
@@ -297,7 +290,6 @@ if kind == RARE then
   function mind(l, k, n, extra)
     local op = l.op
     if op == RELEASE then letGo(k, n, extra) end
-    if op == RENEW then renew(l, k, n, extra) end
     if op == REFUND then refund(l, k, n, extra + 0) end
     if op == RESET then forget(k) end
   end
@@ -309,18 +301,37 @@ local finals -- of each counter the last hit, after which it is written
 
 -- The request that is looked at: its first hit, whether it passes, whether this is the second look, and
 -- how much was answered before it. Of its hits there are five things each: the wait, or 0 if it is to
--- be charged; and what the charge leaves behind.
+-- be charged; and what the charge leaves behind, which in a plain batch is written already.
 local first, pass, truth, before, marks = 1, true, false, 0, nil
 local NOTHING = false -- in place of a wait, of what is not to be charged
 local out, told = {0, 0}, 0 -- what is answered
 local i, m = 1, 1          -- the hit, and where its marks begin
-local millisOf, millis     -- the expiry is mostly the one before
-local stampOf, high, stamp -- and so is the time
+local expiries             -- as text, by the time to live: there are few
+-- The time is mostly the one before: six bytes, and what follows them where one byte of `used` does.
+local stampOf, t1, t2, t3, t4, t5, t6, t7
+
+-- write writes a counter. That of a plain batch is mostly written in place.
+local function write(last, used, prev)
+  local s, text, after = '', '', ''
+  for _ = 1, 6 do
+    local digit = last % 256
+    s, last = char(digit) .. s, (last - digit) / 256
+  end
+  while used > 0 do
+    local digit = used % 256
+    text, used = char(digit) .. text, (used - digit) / 256
+  end
+  while prev > 0 do
+    local digit = prev % 256
+    after, prev = char(digit) .. after, (prev - digit) / 256
+  end
+  return s .. char(32 * #text + last) .. text .. after
+end
 
 -- The loop goes over the requests that ask the same limits, and then over those that ask others. A limit
 -- that is the only one needs no table.
 local limits, l, op, algorithm, enforce, most, window
-local head, pos, asked, count = ARGV[2] + 0, 3, #ARGV, 0
+local pos, asked, count = 3, #ARGV, 0
 repeat
   local size = (head - kind) / 4
   local single = plain and size == 1
@@ -431,17 +442,15 @@ repeat
       last, used, prev = lasts[k], useds[k], prevs[k]
     elseif s then
       local length, b, c, d, e, f, g, a, u, v = #s, byte(s, 1, 9)
-      if length >= 7 then
+      if a == small and length < 10 and u then
+        last, used, prev = epoch + ((((b * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g, u, v or 0
+      elseif length >= 7 then
         local high = a % 32
         local digits = (a - high) / 32
         if length >= 7 + digits and length <= 14 + digits then
           last = (((((high * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g
-          if digits == 1 and length <= 9 then
-            used, prev = u, v or 0
-          else
-            for x = 8, 7 + digits do used = used * 256 + byte(s, x) end
-            for x = 8 + digits, length do prev = prev * 256 + byte(s, x) end
-          end
+          for x = 8, 7 + digits do used = used * 256 + byte(s, x) end
+          for x = 8 + digits, length do prev = prev * 256 + byte(s, x) end
         end
       end
     end
@@ -459,7 +468,7 @@ repeat
 
     -- Judge: whether n pass, what is left, until when the counter is used, and the wait; then, if n is
     -- charged, what the counter becomes, and how long it is to live.
-    local ok, left, reset, retry, at, life, late = true, 0, 0, 0, now, KEEP, last - now
+    local ok, left, reset, retry, at, life, late, value = true, 0, 0, 0, now, KEEP, last - now
     if truth then n = 0 end
     local ask = n > 1 and n or 1
     if op > PEEK then
@@ -583,8 +592,25 @@ repeat
             call('PEXPIRE', KEYS[k], format('%.0f', math.ceil(math.min(reset, FOREVER) / 1000) + spare))
           end
         end
-      elseif single then
-        last = at
+      elseif plain then
+        if at ~= stampOf then
+          local low = at % 16777216
+          local mid = (at - low) / 16777216 % 16777216
+          local y, z = mid % 65536, low % 65536
+          local d, g = y % 256, z % 256
+          t1, t2, t3, t4, t5, t6 = (mid - y) / 65536, (y - d) / 256, d, (low - z) / 65536, (z - g) / 256, g
+          stampOf, t7 = at, 32 + (at - low - mid * 16777216) / 281474976710656
+        end
+        if op == PEEK then
+          -- nothing to write
+        elseif used > 255 or prev > 255 then
+          value = write(at, used, prev)
+        elseif prev > 0 then
+          value = char(t1, t2, t3, t4, t5, t6, t7, used, prev)
+        else
+          value = char(t1, t2, t3, t4, t5, t6, t7, used)
+        end
+        if not single then marks[m + 1], marks[m + 2] = value, life end
       elseif n == 0 or op > PEEK then
         marks[m] = NOTHING
       elseif algorithm ~= LOG and algorithm ~= HELD then
@@ -603,10 +629,7 @@ repeat
       -- Charge what passed, and write what no other hit will change.
       for h = first, i do
         local charged, x = ok, 5 * (h - first) + 1
-        if not single then
-          charged = pass and marks[x] == 0
-          last, used, prev, life = marks[x + 1], marks[x + 2], marks[x + 3], marks[x + 4]
-        end
+        if not single then charged = pass and marks[x] == 0 end
         if not plain then
           l, k = hitLimits[h], hitKeys[h]
           if charged and l.op == TAKE then
@@ -615,56 +638,35 @@ repeat
             elseif l.algorithm == HELD then
               grant(l, k, hitCosts[h], extras[h])
             else
-              lasts[k], useds[k], prevs[k] = last, used, prev
-              if life ~= KEEP or not lives[k] then lives[k] = life end
+              lasts[k], useds[k], prevs[k] = marks[x + 1], marks[x + 2], marks[x + 3]
+              if marks[x + 4] ~= KEEP or not lives[k] then lives[k] = marks[x + 4] end
             end
           end
-          charged, op = lives[k] and finals[k] == h, TAKE
-          last, used, prev, life = lasts[k], useds[k], prevs[k], lives[k]
-          s = raws[k]
-        elseif not single then
-          k, s, op = h, raws[h], limits[h - first + 1].op
-        end
-        if not charged or op ~= TAKE then
-          -- nothing to write
-        elseif logs and logs[k] then
-          saveLog(k, logs[k])
-        elseif used == 0 and prev == 0 then
-          call('DEL', KEYS[k])
-        else
-          if last ~= stampOf then
-            local low = last % 16777216
-            local mid = (last - low) / 16777216 % 16777216
-            local y, z = mid % 65536, low % 65536
-            local d, g = y % 256, z % 256
-            stamp = char((mid - y) / 65536, (y - d) / 256, d, (low - z) / 65536, (z - g) / 256, g)
-            stampOf, high = last, (last - low - mid * 16777216) / 281474976710656
-          end
-          local value
-          if used > 0 and used < 256 and prev == 0 then
-            value = stamp .. char(32 + high, used)
-          elseif used > 0 and used < 256 and prev < 256 then
-            value = stamp .. char(32 + high, used, prev)
+          s, life, value = raws[k], lives[k], nil
+          if not life or finals[k] ~= h then
+            -- nothing to write yet
+          elseif logs and logs[k] then
+            saveLog(k, logs[k])
+          elseif useds[k] == 0 and prevs[k] == 0 then
+            call('DEL', KEYS[k])
           else
-            local text, after = '', ''
-            while used > 0 do
-              local digit = used % 256
-              text, used = char(digit) .. text, (used - digit) / 256
-            end
-            while prev > 0 do
-              local digit = prev % 256
-              after, prev = char(digit) .. after, (prev - digit) / 256
-            end
-            value = stamp .. char(32 * #text + high) .. text .. after
+            value = write(lasts[k], useds[k], prevs[k])
           end
+        elseif not single then
+          k, s, value, life = h, raws[h], charged and marks[x + 1], marks[x + 2]
+        end
+        if value then
           if life ~= KEEP then
-            if life ~= millisOf then
+            local millis = expiries and expiries[life]
+            if not millis then
+              expiries = expiries or {}
               local whole = life < FOREVER and life + 999 or FOREVER
-              millisOf, millis = life, format('%.0f', (whole - whole % 1000) / 1000 + spare)
+              millis = format('%.0f', (whole - whole % 1000) / 1000 + spare)
+              expiries[life] = millis
             end
             call('SET', KEYS[k], value, 'PX', millis)
           elseif #value == #s then
-            call('SETRANGE', KEYS[k], 0, value)
+            call('SETRANGE', KEYS[k], '0', value) -- 0 would be printed by way of its fraction
           else
             call('SET', KEYS[k], value, 'KEEPTTL')
           end
