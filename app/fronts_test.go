@@ -76,12 +76,14 @@ func question(client, path string) *authpb.CheckRequest {
 	return q
 }
 
-// One client has one limit through the proxy, forward-auth and ext_authz, and one record for each request.
+// One client has one limit through the proxy, forward-auth, ext_authz and HAProxy's agent, and one record for each
+// request.
 func TestFrontsShareACount(t *testing.T) {
 	p, _ := withDescriptors(t, twoAMinute)
 	h := build(t, p)
 	const client = "203.0.113.9"
 	authz := authpb.NewAuthorizationClient(h.dial("ext_authz.listen"))
+	agent := h.callAgent()
 	var got []int
 	for range 2 {
 		a, err := ask(http.DefaultClient, h.url("/"), "X-Forwarded-For", client)
@@ -90,15 +92,15 @@ func TestFrontsShareACount(t *testing.T) {
 			"X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-Host", "a", "X-Forwarded-Proto", "http")
 		got = append(got, b.status)
 		c, err3 := authz.Check(t.Context(), question(client, "/"))
-		got = append(got, int(c.GetDeniedResponse().GetStatus().GetCode()))
+		got = append(got, int(c.GetDeniedResponse().GetStatus().GetCode()), agent.status(client, "/"))
 		if err != nil || err2 != nil || err3 != nil {
 			t.Fatal(err, err2, err3)
 		}
 	}
-	if fmt.Sprint(got) != "[200 200 0 200 429 429]" {
+	if fmt.Sprint(got) != "[200 200 0 200 429 429 429 429]" {
 		t.Errorf("got %v: want four that pass", got)
 	}
-	for front, want := range map[string]float64{"proxy": 2, "forward_auth": 1, "ext_authz": 1} {
+	for front, want := range map[string]float64{"proxy": 1, "forward_auth": 1, "ext_authz": 1, "spoe": 1} {
 		if got := h.metric(fmt.Sprintf(`weir_decisions_total{action="pass",front=%q,rule="default"}`, front)); got != want {
 			t.Errorf("%s: %v passed by the metrics, want %v", front, got, want)
 		}
