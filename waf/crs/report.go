@@ -1,0 +1,122 @@
+package crs
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/corazawaf/coraza/v3/types"
+	"github.com/corazawaf/coraza/v3/types/variables"
+
+	"github.com/weirgate/weir/waf"
+	"github.com/weirgate/weir/waf/feed"
+)
+
+// maxFindings bounds what is reported of one rule.
+const maxFindings = 4
+
+// report reports what a rule matched, once for each parameter.
+func report(c *waf.Case, rule types.MatchedRule) {
+	score := scores[rule.Rule().Severity()]
+	if score == 0 || !hasParanoia(rule.Rule().Tags()) {
+		return // a rule that only sets something up
+	}
+	f := waf.Finding{Rule: strconv.Itoa(rule.Rule().ID()), Class: classOf(rule.Rule()), Score: score}
+	seen := map[string]bool{}
+	for _, md := range rule.MatchedDatas() {
+		if md.ChainLevel() > 0 || seen[md.Key()] || len(seen) == maxFindings {
+			continue
+		}
+		seen[md.Key()] = true
+		f.Part, f.Name, f.Value = partOf(c, md), md.Key(), md.Value()
+		f.At = max(strings.Index(f.Value, matched(rule.Data())), 0)
+		if f.Score = score; rule.Rule().ID() == lone && isForeign(f.Value) {
+			f.Score = 3
+		}
+		c.Report(f)
+	}
+}
+
+// lone is libinjection's rule for SQL. Its hits on short texts in scripts other than Latin are chance more
+// often than not (coreruleset#3193).
+const lone = 942100
+
+// isForeign reports whether most of text is not ASCII.
+func isForeign(text string) bool {
+	n := 0
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			n++
+		}
+	}
+	return n > len(text)/2
+}
+
+// matched returns what the rule's message says it matched.
+func matched(data string) string {
+	_, data, _ = strings.Cut(data, "Matched Data: ")
+	data, _, _ = strings.Cut(data, " found within ")
+	return data
+}
+
+// scores are what the severities add, as the rule set has it.
+var scores = map[types.RuleSeverity]int{
+	types.RuleSeverityCritical: 5, types.RuleSeverityError: 4, types.RuleSeverityWarning: 3, types.RuleSeverityNotice: 2,
+}
+
+func hasParanoia(tags []string) bool {
+	for _, tag := range tags {
+		if strings.HasPrefix(tag, "paranoia-level/") {
+			return true
+		}
+	}
+	return false
+}
+
+// partOf says where in a request a variable of Coraza's is.
+func partOf(c *waf.Case, md types.MatchData) feed.Part {
+	switch md.Variable() {
+	case variables.RequestCookies, variables.RequestCookiesNames:
+		return feed.Cookie
+	case variables.RequestHeaders, variables.RequestHeadersNames:
+		return feed.Header
+	case variables.RequestBody:
+		return feed.Form
+	case variables.Args, variables.ArgsNames, variables.ArgsGet, variables.ArgsPost, variables.QueryString:
+		return argumentPart(c, md.Key())
+	case variables.Files, variables.FilesNames, variables.MultipartFilename:
+		return feed.File
+	case variables.MultipartPartHeaders, variables.MultipartName:
+		return feed.PartField
+	case variables.RequestXML, variables.XML:
+		return feed.Element
+	}
+	return feed.Path
+}
+
+// argumentPart says where an argument was found: in the body, if the body has one of that name.
+func argumentPart(c *waf.Case, name string) feed.Part {
+	for i := range c.Feed.Leaves {
+		if leaf := &c.Feed.Leaves[i]; strings.EqualFold(leaf.Name, name) {
+			return leaf.Part
+		}
+	}
+	return feed.Query
+}
+
+// classes say what a rule is about by its file, or by what its id begins with.
+var classes = []struct{ prefix, class string }{
+	{"100021", "java"}, {"100022", "sqli"}, {"100023", "sqli"}, {"100024", "node"}, {"100025", "xss"}, {"100026", "sqli"}, {"1000", "protocol"}, {"911", "protocol"}, {"913", "scanner"}, {"920", "protocol"}, {"921", "protocol"},
+	{"922", "multipart"}, {"930", "lfi"}, {"931", "rfi"}, {"932", "rce"}, {"933110", "upload"}, {"933111", "upload"}, {"933", "php"},
+	{"934110", "ssrf"}, {"934120", "ssrf"}, {"934190", "ssrf"}, {"934130", "pollution"}, {"934", "node"}, {"941", "xss"}, {"942", "sqli"},
+	{"943", "session"}, {"944", "java"},
+}
+
+func classOf(rule types.RuleMetadata) string {
+	id := strconv.Itoa(rule.ID())
+	for _, c := range classes {
+		if strings.HasPrefix(id, c.prefix) {
+			return c.class
+		}
+	}
+	return "other"
+}
