@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/corazawaf/coraza/v3"
 
 	"github.com/weirgate/weir/waf"
+	"github.com/weirgate/weir/waf/feed"
 )
 
 var (
@@ -38,6 +40,8 @@ type Options struct {
 type Rules struct {
 	engine   coraza.WAF
 	paranoia int
+	agents   *feed.Words // of scanners
+	files    *feed.Words // that are not for the world
 }
 
 // always are the files that every set loads, in their order.
@@ -61,7 +65,26 @@ func New(o Options) (*Rules, error) {
 		return nil, fmt.Errorf("core rule set: %w", err)
 	}
 	r := &Rules{engine: engine, paranoia: o.Paranoia}
-	return r, r.probe()
+	r.agents, err = listed("scanners-user-agents.data")
+	if err == nil {
+		r.files, err = listed("restricted-files.data")
+	}
+	return r, errors.Join(err, r.probe())
+}
+
+// listed returns a list of words that the rule set comes with.
+func listed(name string) (*feed.Words, error) {
+	data, err := fs.ReadFile(coreruleset.FS, "@owasp_crs/"+name)
+	if err != nil {
+		return nil, fmt.Errorf("core rule set: %w", err)
+	}
+	var words []string
+	for line := range strings.Lines(string(data)) {
+		if word := strings.ToLower(strings.TrimSpace(line)); word != "" && word[0] != '#' {
+			words = append(words, word)
+		}
+	}
+	return feed.NewWords(words...), nil
 }
 
 // stockConf is what the rule set's own tests take for granted.
@@ -130,7 +153,7 @@ func (r *Rules) probe() error {
 
 // Judge runs the rules over the request and reports those that match.
 func (r *Rules) Judge(c *waf.Case) {
-	if r.paranoia == 1 && isSafe(c) {
+	if r.paranoia == 1 && r.isSafe(c) {
 		c.Skipped = true
 		return
 	}

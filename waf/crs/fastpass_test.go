@@ -57,7 +57,7 @@ func (r *Rules) score(in *waf.Input, limits feed.Limits, fast bool) (score int, 
 	if c.Feed.Read(&feed.Source{Path: in.Path, Query: in.Query, Header: in.Header, Body: in.Body}, limits) != nil {
 		return 99, false
 	}
-	if fast && isSafe(c) {
+	if fast && r.isSafe(c) {
 		return 0, true
 	}
 	r.evaluate(c)

@@ -15,10 +15,11 @@ import (
 const maxSafe = 1024
 
 // isSafe reports whether no rule of paranoia 1 can match the request.
-func isSafe(c *waf.Case) bool {
+func (r *Rules) isSafe(c *waf.Case) bool {
 	in := c.Input
 	return isSafeMethod(in) && len(c.Feed.Leaves) == 0 && len(in.Path)+len(in.Query) <= maxSafe && in.Host != "" && !isNumeric(in.Host) &&
-		(in.Proto == "HTTP/1.1" || in.Proto == "HTTP/2.0") && isSafePath(in.Path) && isSafeQuery(in.Query) && isSafeHeader(in.Header)
+		(in.Proto == "HTTP/1.1" || in.Proto == "HTTP/2.0") && isSafePath(in.Path) && isSafeQuery(in.Query) && isSafeHeader(in.Header) &&
+		!r.files.In(in.Path) && !r.agents.In(in.Header.Get("User-Agent"))
 }
 
 // isSafeMethod reports whether the method goes with the body. A body of which the feed listed nothing
@@ -93,21 +94,12 @@ func isSafeWords(text string) bool {
 		if end < 0 {
 			end = len(text)
 		}
-		if !feed.Plain(text[:end]) || isKnownWord(text[:end]) {
+		if !feed.Plain(text[:end]) {
 			return false
 		}
 		text = text[min(end+1, len(text)):]
 	}
 	return true
-}
-
-// isKnownWord reports whether a rule matches word though it is plain.
-func isKnownWord(word string) bool {
-	switch len(word) {
-	case 0, 1, 2, 3:
-		return false
-	}
-	return false
 }
 
 // isSafeHeader reports whether every field is one that all clients send, with a value that clients send.

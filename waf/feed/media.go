@@ -16,7 +16,7 @@ type media struct {
 }
 
 // twoFaced are the parameters that a body has two readings without.
-var twoFaced = words("charset", "boundary")
+var twoFaced = NewWords("charset", "boundary")
 
 // charsets are the names of those whose ASCII bytes are ASCII, in lower case.
 var charsets = [...]string{"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "iso-8859-15", "latin1", "windows-1252"}
@@ -32,7 +32,7 @@ func parseMedia(lines []string) (media, *Refusal) {
 	}
 	name, params, err := mime.ParseMediaType(lines[0])
 	isMalformed := err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter)
-	if isMalformed || err != nil && twoFaced.in(lines[0]) {
+	if isMalformed || err != nil && twoFaced.In(lines[0]) {
 		return media{}, &Refusal{"content_type", http.StatusUnsupportedMediaType, "cannot be read"}
 	}
 	if charset := params["charset"]; charset != "" && !isKnownCharset(charset) {
