@@ -191,8 +191,7 @@ func (r *Result) judge(mode Mode, status int) {
 func (w *WAF) conclude(c *Case, r *Result) {
 	r.Score = c.Score()
 	for _, f := range c.found {
-		name, fragment := w.o.Mask.Fragment(f.Name, f.Value, f.At)
-		r.Matches = append(r.Matches, Match{Rule: f.Rule, Class: f.Class, Location: f.Part.String(), Name: name, Fragment: fragment, Score: f.Score, Shadow: f.shadow})
+		r.Matches = append(r.Matches, w.masked(&f))
 	}
 	switch {
 	case r.Score >= w.o.Threshold:
@@ -202,6 +201,17 @@ func (w *WAF) conclude(c *Case, r *Result) {
 	default:
 		r.Verdict = Pass
 	}
+}
+
+// masked returns what may be known of a finding.
+func (w *WAF) masked(f *Finding) Match {
+	m := Match{Rule: f.Rule, Class: f.Class, Location: f.Part.String(), Name: w.o.Mask.Text(f.Name), Score: f.Score, Shadow: f.shadow}
+	if w.o.Mask.IsSecret(f.Name) || f.Part == feed.Cookie && w.o.Mask.IsSecret("cookie") {
+		m.Fragment = "[masked]"
+	} else {
+		m.Fragment = w.o.Mask.Cut(f.Value, f.At)
+	}
+	return m
 }
 
 // trace tells where a panic came from: the kind of what was thrown and the functions on the way, but no
