@@ -20,7 +20,7 @@ func load(t testing.TB, o Options) *waf.WAF {
 	}
 	l := limits
 	l.Thorough = o.Paranoia > 1
-	w := waf.New(waf.Options{Rules: rules, Limits: l, Mask: new(mask.Masker)})
+	w := waf.New(waf.Options{Rules: rules, Limits: l, Mask: masker(t)})
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -42,4 +42,16 @@ func TestAcceptance(t *testing.T) {
 			t.Errorf("%s: %v, want %d %%", key, s, percent)
 		}
 	}
+}
+
+// Of prose in many languages at most 1.0 % is blocked.
+func TestProse(t *testing.T) { waftest.Prose(t, load(t, Options{}), 10) }
+
+func masker(t testing.TB) *mask.Masker {
+	t.Helper()
+	m, err := mask.New(mask.Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

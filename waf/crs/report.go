@@ -28,17 +28,54 @@ func report(c *waf.Case, rule types.MatchedRule) {
 		}
 		seen[md.Key()] = true
 		f.Part, f.Name, f.Value = partOf(c, md), md.Key(), md.Value()
-		f.At = max(strings.Index(f.Value, matched(rule.Data())), 0)
-		if f.Score = score; rule.Rule().ID() == lone && isForeign(f.Value) {
-			f.Score = 3
-		}
+		what := matched(rule.Data())
+		f.At = max(strings.Index(f.Value, what), 0)
+		f.Score = weigh(c, rule.Rule().ID(), score, &f, what)
 		c.Report(f)
 	}
+}
+
+// weigh returns what a match counts: less than it takes to refuse where it is chance more often than not.
+func weigh(c *waf.Case, rule, score int, f *waf.Finding, matched string) int {
+	switch {
+	case rule == lone && isForeign(original(c, f)):
+		return 3
+	case f.Class == "rce" && isProse(f.Value, matched):
+		return 1 // several rules take it for a command
+	}
+	return score
+}
+
+// isProse reports whether the first line of what matched in text is words alone, in a longer text. The
+// rules take the end of a line for the end of a command, and time, find, command and del for commands
+// wherever they stand.
+func isProse(text, matched string) bool {
+	line, _, _ := strings.Cut(strings.TrimLeft(matched, " \t\r\n"), "\n")
+	if len(text) < 40 || strings.Count(text, " ") < 5 || strings.ContainsAny(line, "|&;`$<>/\\={}*") {
+		return false
+	}
+	_, option, found := strings.Cut(line, " -")
+	return !found || option == "" || option[0] == '-' || option[0] == ' '
 }
 
 // lone is libinjection's rule for SQL. Its hits on short texts in scripts other than Latin are chance more
 // often than not (coreruleset#3193).
 const lone = 942100
+
+// original returns what a finding's value was before the rule transformed it: all that the body says under
+// its name.
+func original(c *waf.Case, f *waf.Finding) string {
+	text := ""
+	for i := range c.Feed.Leaves {
+		if leaf := &c.Feed.Leaves[i]; strings.EqualFold(leaf.Name, f.Name) {
+			text += leaf.Value
+		}
+	}
+	if text == "" {
+		return f.Value
+	}
+	return text
+}
 
 // isForeign reports whether most of text is not ASCII.
 func isForeign(text string) bool {

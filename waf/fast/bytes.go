@@ -2,7 +2,7 @@ package fast
 
 import "strings"
 
-// classOf are the kinds of bytes that decide which rules look at a text.
+// A class is a set of kinds of bytes that decide which rules look at a text.
 type class uint16
 
 const (
@@ -12,14 +12,15 @@ const (
 	slashes         // / \
 	dollar          // $ { (
 	separates       // ; | & and the end of a line
-	compares        // = : -
+	equals          // =
+	compares        // : - #
 	control         // below space
 	words           // letters
 )
 
 const (
-	sqlBytes    = quotes | compares | separates
-	scriptBytes = angle | quotes | compares
+	sqlBytes    = quotes | equals | compares | separates
+	scriptBytes = angle | equals // no markup and no attribute is without
 	shellBytes  = separates | dollar
 	quoteBytes  = quotes | slashes
 )
@@ -34,7 +35,7 @@ func (b byteSet) hasAny(c class) bool { return b.has&c != 0 }
 
 // classes is the class of each byte.
 var classes = func() (of [256]class) {
-	for c, bytes := range map[class]string{space: " \t\n\r\v\f", quotes: "'\"`", angle: "<>", slashes: `/\`, dollar: "${(", separates: ";|&\n", compares: "=:-"} {
+	for c, bytes := range map[class]string{space: " \t\n\r\v\f", quotes: "'\"`", angle: "<>", slashes: `/\`, dollar: "${(", separates: ";|&\n", equals: "=", compares: ":-#"} {
 		for i := range len(bytes) {
 			of[bytes[i]] |= c
 		}

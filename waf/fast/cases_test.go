@@ -35,3 +35,6 @@ func TestAcceptance(t *testing.T) {
 		}
 	}
 }
+
+// Of prose in many languages at most 0.3 % is blocked.
+func TestProse(t *testing.T) { waftest.Prose(t, build(t), 3) }

@@ -13,7 +13,7 @@ import (
 
 // Rules is the rule set. It is safe for concurrent use.
 type Rules struct {
-	marks table // the words that signatures begin with
+	marks *table // the words that signatures begin with
 }
 
 // New returns the rule set.
@@ -91,7 +91,7 @@ func (j *judge) text(l *feed.Leaf, text string) {
 		j.sql(l, text, b)
 	}
 	if b.hasAny(scriptBytes) && libinjection.IsXSS(text) {
-		j.report("xss", "xss", 5, l, text, indexAny(text, "<\"'`=:"))
+		j.report("xss", "xss", 5, l, text, indexAny(text, "<="))
 	}
 	if strings.HasPrefix(text, "rO0AB") {
 		j.report("java_object", "java", 5, l, text, 0)
@@ -99,10 +99,10 @@ func (j *judge) text(l *feed.Leaf, text string) {
 	if b.hasAny(control) {
 		j.control(l, text)
 	}
-	j.rules.marks.scan(j, l, text, b)
+	seen := j.rules.marks.scan(j, l, text, nil)
 	if b.hasAny(shellBytes) && b.hasAny(quoteBytes) {
 		if bare := unquoted(text); len(bare) < len(text) {
-			j.rules.marks.scan(j, l, bare, b)
+			j.rules.marks.scan(j, l, bare, seen)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (j *judge) place(l *feed.Leaf, path string) {
 		j.report("restricted_ending", "lfi", 5, l, path, dot)
 	}
 	if !bytesOf(path).hasAny(space | quotes | angle | dollar | control | separates) {
-		j.rules.marks.scan(j, l, path, byteSet{})
+		j.rules.marks.scan(j, l, path, nil)
 		return
 	}
 	j.text(l, path)
@@ -140,7 +140,7 @@ func (j *judge) field(name, line string) {
 	}
 	l := feed.Leaf{Part: feed.Header, Name: name, Value: line}
 	if strings.Contains(line, "${") || strings.Contains(line, "() {") || strings.Contains(line, "(){") || strings.Contains(line, "..") || strings.Contains(line, "rO0AB") {
-		j.rules.marks.scan(j, &l, line, byteSet{})
+		j.rules.marks.scan(j, &l, line, nil)
 	}
 	for _, field := range usual {
 		if name == field && bytesOf(line).hasAny(quotes|angle) {

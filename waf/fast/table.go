@@ -28,53 +28,51 @@ func parts(list ...feed.Part) partSet {
 
 func (s partSet) has(p feed.Part) bool { return s == 0 || s&(1<<p) != 0 }
 
-// A table finds signatures by the first two bytes of their words, in any case.
-type table struct {
-	first [256]bool
-	by    map[[2]byte][]signature
-}
+// A table finds signatures by the first bytes of their words, in any case.
+type table [256][]signature
 
-func newTable(all []signature) table {
-	t := table{by: map[[2]byte][]signature{}}
+func newTable(all []signature) *table {
+	t := new(table)
 	for _, s := range all {
-		key := [2]byte{s.word[0], s.word[1]}
-		t.by[key] = append(t.by[key], s)
-		t.first[s.word[0]] = true
-		if isLetter(s.word[0]) {
-			t.first[s.word[0]&^0x20] = true
+		c := s.word[0]
+		t[c] = append(t[c], s)
+		if isLetter(c) {
+			t[c&^0x20] = append(t[c&^0x20], s)
 		}
 	}
 	return t
 }
 
-func fold(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c | 0x20
-	}
-	return c
-}
-
-// scan reports the signatures of text, each rule once. A word that begins with a letter counts where no
-// letter or digit stands before it.
-func (t *table) scan(j *judge, l *feed.Leaf, text string, _ byteSet) {
-	var seen []string
+// scan reports the signatures of text by each rule once, and by none of those seen, and returns those seen
+// then. A word that begins with a letter counts where no letter or digit stands before it.
+func (t *table) scan(j *judge, l *feed.Leaf, text string, seen []string) []string {
 	for i := 0; i+1 < len(text); i++ {
-		c := text[i]
-		if !t.first[c] || i > 0 && isWord(c) && isWord(text[i-1]) {
+		list := t[text[i]]
+		if len(list) == 0 || i > 0 && isWord(text[i]) && isWord(text[i-1]) {
 			continue
 		}
-		for _, s := range t.by[[2]byte{fold(c), fold(text[i+1])}] {
-			end := i + len(s.word)
-			if !s.parts.has(l.Part) || !hasPrefixFold(text[i:], s.word) || isWord(s.word[len(s.word)-1]) && end < len(text) && isWord(text[end]) {
-				continue
-			}
-			if s.near != nil && !s.near(text, i, end) || contains(seen, s.rule) {
+		for k := range list {
+			s := &list[k]
+			if text[i+1]|0x20 != s.word[1]|0x20 || !s.matches(l.Part, text, i) || contains(seen, s.rule) {
 				continue
 			}
 			seen = append(seen, s.rule)
 			j.report(s.rule, s.class, s.score, l, text, i)
 		}
 	}
+	return seen
+}
+
+// matches reports whether the signature is in text at begin. A word that ends in a letter ends there.
+func (s *signature) matches(part feed.Part, text string, begin int) bool {
+	end := begin + len(s.word)
+	if !s.parts.has(part) || !hasPrefixFold(text[begin:], s.word) {
+		return false
+	}
+	if isWord(s.word[len(s.word)-1]) && end < len(text) && isWord(text[end]) {
+		return false
+	}
+	return s.near == nil || s.near(text, begin, end)
 }
 
 func contains(list []string, text string) bool {

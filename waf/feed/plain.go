@@ -109,33 +109,29 @@ func isMedia(text string) bool {
 
 // Words are texts in lower case to be looked for in texts of any case.
 type Words struct {
-	words []string
-	first [256]bool // what a word may begin with
+	by [256][]string // by what they begin with, in either case
 }
 
-// NewWords returns the words of a list, none of which is empty.
+// NewWords returns the words of a list, each of at least two bytes.
 func NewWords(list ...string) *Words {
-	set := &Words{words: list}
+	w := new(Words)
 	for _, word := range list {
-		set.first[word[0]], set.first[word[0]&^0x20] = true, true
+		c := word[0]
+		w.by[c] = append(w.by[c], word)
+		if 'a' <= c && c <= 'z' {
+			w.by[c&^0x20] = append(w.by[c&^0x20], word)
+		}
 	}
-	return set
+	return w
 }
 
 // In reports whether one of the words is in text.
-func (s *Words) In(text string) bool {
-	for i := range len(text) {
-		if s.first[text[i]] && s.at(text[i:]) {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *Words) at(text string) bool {
-	for _, word := range s.words {
-		if len(text) >= len(word) && strings.EqualFold(text[:len(word)], word) {
-			return true
+func (w *Words) In(text string) bool {
+	for i := 0; i+1 < len(text); i++ {
+		for _, word := range w.by[text[i]] {
+			if text[i+1]|0x20 == word[1]|0x20 && len(text)-i >= len(word) && strings.EqualFold(text[i:i+len(word)], word) {
+				return true
+			}
 		}
 	}
 	return false

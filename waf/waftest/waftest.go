@@ -172,3 +172,46 @@ func Run(t testing.TB, w *waf.WAF, cases []Case) (scores map[string]Score, wrong
 	slices.Sort(wrong)
 	return scores, wrong
 }
+
+// Prose sends texts as strings in JSON, those of the file that WEIR_PROSE names: lists by language. It
+// fails if more than permille of them are blocked.
+func Prose(t *testing.T, w *waf.WAF, permille float64) {
+	name := os.Getenv("WEIR_PROSE")
+	if name == "" {
+		t.Skip("WEIR_PROSE names no file of texts")
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts map[string][]string
+	if err := json.Unmarshal(data, &texts); err != nil {
+		t.Fatal(err)
+	}
+	all, blocked, rules := 0, 0, map[string]int{}
+	for language, list := range texts {
+		before := blocked
+		for _, text := range list {
+			body, err := json.Marshal(map[string]string{"text": text})
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := &waf.Input{Mode: waf.ModeBlock, Method: "POST", Proto: "HTTP/1.1", Host: "prose.test", Path: "/v1/messages", Body: body,
+				Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"*/*"}, "User-Agent": {"curl/8.10.1"}, "Content-Length": {fmt.Sprint(len(body))}}}
+			var r waf.Result
+			if w.Inspect(t.Context(), in, &r); r.Verdict == waf.Block {
+				blocked++
+				for _, m := range r.Matches {
+					rules[m.Rule]++
+				}
+				t.Logf("%s: %s %v", language, r.Refused, r.Matches)
+			}
+		}
+		all += len(list)
+		t.Logf("%s: %d of %d", language, blocked-before, len(list))
+	}
+	t.Logf("%d of %d texts in %d languages are blocked: %v", blocked, all, len(texts), rules)
+	if share := 1000 * float64(blocked) / float64(all); share > permille {
+		t.Errorf("%.1f of a thousand texts are blocked, want at most %.1f", share, permille)
+	}
+}
