@@ -2,6 +2,7 @@ package crs
 
 import (
 	"testing"
+	"time"
 
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
@@ -55,3 +56,6 @@ func masker(t testing.TB) *mask.Masker {
 	}
 	return m
 }
+
+// What is made to cost more than it should does not.
+func TestCost(t *testing.T) { waftest.Cost(t, load(t, Options{}), 250*time.Millisecond, 300) }

@@ -164,8 +164,8 @@ func (r *Rules) Judge(c *waf.Case) {
 func (r *Rules) evaluate(c *waf.Case) {
 	tx := r.engine.NewTransaction()
 	defer tx.Close()
-	fill(tx, c)
+	s := fill(tx, c)
 	for _, rule := range tx.MatchedRules() {
-		report(c, rule)
+		s.report(rule)
 	}
 }

@@ -15,7 +15,7 @@ import (
 const maxFindings = 4
 
 // report reports what a rule matched, once for each parameter.
-func report(c *waf.Case, rule types.MatchedRule) {
+func (s *sheet) report(rule types.MatchedRule) {
 	score := scores[rule.Rule().Severity()]
 	if score == 0 || !hasParanoia(rule.Rule().Tags()) {
 		return // a rule that only sets something up
@@ -27,18 +27,25 @@ func report(c *waf.Case, rule types.MatchedRule) {
 			continue
 		}
 		seen[md.Key()] = true
-		f.Part, f.Name, f.Value = partOf(c, md), md.Key(), md.Value()
+		f.Name, f.Value = md.Key(), md.Value()
+		leaf := s.leaf(f.Name)
+		if leaf == nil {
+			leaf = s.argument(md)
+		}
+		if f.Part = partOf(md); leaf != nil {
+			f.Part, f.Name = leaf.Part, leaf.Name
+		}
 		what := matched(rule.Data())
 		f.At = max(strings.Index(f.Value, what), 0)
-		f.Score = weigh(c, rule.Rule().ID(), score, &f, what)
-		c.Report(f)
+		f.Score = weigh(rule.Rule().ID(), score, &f, leaf, what)
+		s.c.Report(f)
 	}
 }
 
 // weigh returns what a match counts: less than it takes to refuse where it is chance more often than not.
-func weigh(c *waf.Case, rule, score int, f *waf.Finding, matched string) int {
+func weigh(rule, score int, f *waf.Finding, leaf *feed.Leaf, matched string) int {
 	switch {
-	case rule == lone && isForeign(original(c, f)):
+	case rule == lone && leaf != nil && isForeign(leaf.Value): // the finding has it as transformed
 		return 3
 	case f.Class == "rce" && isProse(f.Value, matched):
 		return 1 // several rules take it for a command
@@ -61,21 +68,6 @@ func isProse(text, matched string) bool {
 // lone is libinjection's rule for SQL. Its hits on short texts in scripts other than Latin are chance more
 // often than not (coreruleset#3193).
 const lone = 942100
-
-// original returns what a finding's value was before the rule transformed it: all that the body says under
-// its name.
-func original(c *waf.Case, f *waf.Finding) string {
-	text := ""
-	for i := range c.Feed.Leaves {
-		if leaf := &c.Feed.Leaves[i]; strings.EqualFold(leaf.Name, f.Name) {
-			text += leaf.Value
-		}
-	}
-	if text == "" {
-		return f.Value
-	}
-	return text
-}
 
 // isForeign reports whether most of text is not ASCII.
 func isForeign(text string) bool {
@@ -109,8 +101,23 @@ func hasParanoia(tags []string) bool {
 	return false
 }
 
+// argument returns what the body says under the name of an argument that matched, or nil.
+func (s *sheet) argument(md types.MatchData) *feed.Leaf {
+	switch md.Variable() {
+	case variables.Args, variables.ArgsNames, variables.ArgsPost, variables.ArgsPostNames:
+	default:
+		return nil
+	}
+	for i := range s.c.Feed.Leaves {
+		if leaf := &s.c.Feed.Leaves[i]; strings.EqualFold(leaf.Name, md.Key()) {
+			return leaf
+		}
+	}
+	return nil
+}
+
 // partOf says where in a request a variable of Coraza's is.
-func partOf(c *waf.Case, md types.MatchData) feed.Part {
+func partOf(md types.MatchData) feed.Part {
 	switch md.Variable() {
 	case variables.RequestCookies, variables.RequestCookiesNames:
 		return feed.Cookie
@@ -118,8 +125,8 @@ func partOf(c *waf.Case, md types.MatchData) feed.Part {
 		return feed.Header
 	case variables.RequestBody:
 		return feed.Form
-	case variables.Args, variables.ArgsNames, variables.ArgsGet, variables.ArgsPost, variables.QueryString:
-		return argumentPart(c, md.Key())
+	case variables.Args, variables.ArgsNames, variables.ArgsGet, variables.ArgsGetNames, variables.QueryString:
+		return feed.Query
 	case variables.Files, variables.FilesNames, variables.MultipartFilename:
 		return feed.File
 	case variables.MultipartPartHeaders, variables.MultipartName:
@@ -128,16 +135,6 @@ func partOf(c *waf.Case, md types.MatchData) feed.Part {
 		return feed.Element
 	}
 	return feed.Path
-}
-
-// argumentPart says where an argument was found: in the body, if the body has one of that name.
-func argumentPart(c *waf.Case, name string) feed.Part {
-	for i := range c.Feed.Leaves {
-		if leaf := &c.Feed.Leaves[i]; strings.EqualFold(leaf.Name, name) {
-			return leaf.Part
-		}
-	}
-	return feed.Query
 }
 
 // classes say what a rule is about by its file, or by what its id begins with.

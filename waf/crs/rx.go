@@ -56,6 +56,9 @@ func compileRX(pattern string) (*rx, error) {
 
 // Evaluate reports whether text matches, and notes what the groups matched if the rule asks.
 func (op *rx) Evaluate(tx plugintypes.TransactionState, text string) bool {
+	if isNumbered(text) {
+		return false // a name of ours
+	}
 	isShort := op.short != nil && len(text) < longText
 	if !isShort && op.short != nil {
 		text = valid(text)

@@ -166,13 +166,13 @@ func (r *Rules) blocks(word string) string {
 	c := wordsCase([]string{word})
 	tx := r.engine.NewTransaction()
 	defer tx.Close()
-	fill(tx, c)
+	s := fill(tx, c)
 	var ids []int
 	for _, rule := range tx.MatchedRules() {
 		if rule.Rule().ID() == 932260 {
 			continue
 		}
-		if report(c, rule); rule.Rule().Severity() == types.RuleSeverityCritical {
+		if s.report(rule); rule.Rule().Severity() == types.RuleSeverityCritical {
 			ids = append(ids, rule.Rule().ID())
 		}
 	}

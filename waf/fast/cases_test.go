@@ -2,6 +2,7 @@ package fast
 
 import (
 	"testing"
+	"time"
 
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
@@ -38,3 +39,6 @@ func TestAcceptance(t *testing.T) {
 
 // Of prose in many languages at most 0.3 % is blocked.
 func TestProse(t *testing.T) { waftest.Prose(t, build(t), 3) }
+
+// What is made to cost more than it should does not.
+func TestCost(t *testing.T) { waftest.Cost(t, build(t), 250*time.Millisecond, 300) }

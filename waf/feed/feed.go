@@ -101,8 +101,8 @@ func (f *Feed) Reset() {
 // Read fills f with the leaves of the request's body. After a refusal f holds those that came before.
 func (f *Feed) Read(src *Source, limits Limits) *Refusal {
 	f.limits = limits
-	if strings.Count(src.Query, "&")+strings.Count(src.Query, ";") >= limits.Values {
-		return tooMany
+	if refusal := countHead(src, limits.Values); refusal != nil {
+		return refusal
 	}
 	if len(src.Body) == 0 {
 		return nil
@@ -116,6 +116,27 @@ func (f *Feed) Read(src *Source, limits Limits) *Refusal {
 		return refusal
 	}
 	return f.read(media, body)
+}
+
+// maxFields bounds the lines of a header.
+const maxFields = 500
+
+// countHead counts the pairs of the query, the cookies and the header's lines.
+func countHead(src *Source, most int) *Refusal {
+	fields, cookies := 0, 0
+	for _, lines := range src.Header {
+		fields += len(lines)
+	}
+	for _, line := range src.Header["Cookie"] {
+		cookies += 1 + strings.Count(line, ";")
+	}
+	switch {
+	case fields > maxFields:
+		return tooManyFields
+	case cookies > most || strings.Count(src.Query, "&")+strings.Count(src.Query, ";") >= most:
+		return tooMany
+	}
+	return nil
 }
 
 // read reads a body that is in the clear.
@@ -173,9 +194,10 @@ func (f *Feed) sniff(body string) *Refusal {
 }
 
 var (
-	tooMany = &Refusal{"max_values", http.StatusRequestEntityTooLarge, "more values than are inspected"}
-	tooLong = &Refusal{"inspect_bytes", http.StatusRequestEntityTooLarge, "more text than is inspected"}
-	tooDeep = &Refusal{"max_depth", http.StatusBadRequest, "nested too deep"}
+	tooMany       = &Refusal{"max_values", http.StatusRequestEntityTooLarge, "more values than are inspected"}
+	tooManyFields = &Refusal{"max_fields", http.StatusRequestHeaderFieldsTooLarge, "more header fields than are inspected"}
+	tooLong       = &Refusal{"inspect_bytes", http.StatusRequestEntityTooLarge, "more text than is inspected"}
+	tooDeep       = &Refusal{"max_depth", http.StatusBadRequest, "nested too deep"}
 )
 
 // add lists a leaf, unless no rule can match it.
