@@ -85,7 +85,7 @@ func (s *sheet) header(in *waf.Input) {
 
 // body hands over what the feed found in the body, where the rules look for it.
 func (s *sheet) body(f *feed.Feed) {
-	var pairs []feed.Leaf
+	var pairs, texts []feed.Leaf
 	xml := map[string][]string{}
 	for _, leaf := range f.Leaves {
 		switch leaf.Part {
@@ -100,11 +100,14 @@ func (s *sheet) body(f *feed.Feed) {
 			xml["/*"] = append(xml["/*"], leaf.Value)
 		case feed.Attr:
 			xml["//@*"] = append(xml["//@*"], leaf.Value)
-		default:
+		case feed.Form, feed.Key:
 			pairs = append(pairs, leaf)
+		default: // named by us
+			texts = append(texts, leaf)
 		}
 	}
 	s.add(s.tx.AddPostRequestArgument, pairs)
+	s.number(s.tx.AddPostRequestArgument, texts)
 	for place, values := range xml {
 		s.v.RequestXML().Set(place, values)
 	}
@@ -135,15 +138,25 @@ func (s *sheet) add(add func(name, value string), list []feed.Leaf) {
 		}
 		return
 	}
+	s.number(add, list)
+}
+
+// number hands over arguments under their numbers, and their names as values if the asker chose them. A
+// text that has been handed over under a number is not handed over again.
+func (s *sheet) number(add func(name, value string), list []feed.Leaf) {
+	seen := make(map[string]bool, len(list))
+	once := func(text string) {
+		if !seen[text] {
+			seen[text] = true
+			add(numbered(len(s.list)), text)
+		}
+	}
 	for _, leaf := range list {
-		name := numbered(len(s.list))
+		once(leaf.Value)
+		if leaf.Part == feed.Key || leaf.Part == feed.Form || leaf.Part == feed.Query || leaf.Part == feed.Cookie {
+			once(leaf.Name)
+		}
 		s.list = append(s.list, leaf)
-		if !feed.Plain(leaf.Value) {
-			add(name, leaf.Value)
-		}
-		if !feed.Plain(leaf.Name) && (leaf.Part == feed.Key || leaf.Part == feed.Form || leaf.Part == feed.Query || leaf.Part == feed.Cookie) {
-			add(name, leaf.Name)
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package crs
 
 import (
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -12,9 +13,14 @@ import (
 	"github.com/wasilibs/go-re2/experimental"
 )
 
-// longText is the length in bytes from which on RE2 is the faster engine. Below it a call of RE2 costs
-// more than the match, and waits for a lock that all its calls share.
-const longText = 64
+// The lengths in bytes from which on RE2 is the faster engine, for patterns that the standard library
+// backtracks through and for those that are too big for it. Below them a call of RE2 costs more than the
+// match, and waits for a lock that all its calls share.
+const (
+	longText   = 64
+	longForBig = 16
+	bigPattern = 500 // instructions
+)
 
 // registerRX gives Coraza our operator for regular expressions, in place of its own. The registry is the
 // process's, and there is one operator for all.
@@ -24,6 +30,8 @@ var registerRX = sync.OnceFunc(func() { plugins.RegisterOperator("rx", newRX) })
 type rx struct {
 	short *regexp.Regexp // nil if the pattern holds bytes that are not UTF-8
 	long  *re2.Regexp
+	from  int // the length of a long text
+	needs []byteSet
 }
 
 func newRX(o plugintypes.OperatorOptions) (plugintypes.Operator, error) {
@@ -45,6 +53,9 @@ func compileRX(pattern string) (*rx, error) {
 		if op.short, err = regexp.Compile(pattern); err != nil {
 			return nil, err
 		}
+		if err = op.study(pattern); err != nil {
+			return nil, err
+		}
 		op.long, err = re2.Compile(pattern)
 	}
 	if err != nil {
@@ -54,29 +65,58 @@ func compileRX(pattern string) (*rx, error) {
 	return op, nil
 }
 
+// study finds out what a pattern needs, and from which length on RE2 is faster.
+func (op *rx) study(pattern string) error {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return err
+	}
+	if op.from = longText; len(program.Inst) > bigPattern {
+		op.from = longForBig
+	}
+	op.needs = needsOf(tree.Simplify())
+	return nil
+}
+
+// lacks reports whether text lacks what every match holds.
+func (op *rx) lacks(text string) bool {
+	if len(op.needs) == 0 {
+		return false
+	}
+	has := bytesIn(text)
+	for i := range op.needs {
+		if !op.needs[i].meets(&has) {
+			return true
+		}
+	}
+	return false
+}
+
 // Evaluate reports whether text matches, and notes what the groups matched if the rule asks.
 func (op *rx) Evaluate(tx plugintypes.TransactionState, text string) bool {
-	if isNumbered(text) {
-		return false // a name of ours
+	if isNumbered(text) || op.lacks(text) {
+		return false // the first is a name of ours
 	}
-	isShort := op.short != nil && len(text) < longText
+	isShort := len(text) < op.from
 	if !isShort && op.short != nil {
 		text = valid(text)
 	}
+	if isShort && !op.short.MatchString(text) || !isShort && !op.long.MatchString(text) {
+		return false
+	}
 	if !tx.Capturing() {
-		if isShort {
-			return op.short.MatchString(text)
-		}
-		return op.long.MatchString(text)
+		return true
 	}
-	var groups []int
 	if isShort {
-		groups = op.short.FindStringSubmatchIndex(text)
+		capture(tx, text, op.short.FindStringSubmatchIndex(text))
 	} else {
-		groups = op.long.FindStringSubmatchIndex(text)
+		capture(tx, text, op.long.FindStringSubmatchIndex(text))
 	}
-	capture(tx, text, groups)
-	return groups != nil
+	return true
 }
 
 // capture notes the groups 0 to 8.
