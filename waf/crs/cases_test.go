@@ -21,7 +21,7 @@ func load(t testing.TB, o Options) *waf.WAF {
 	}
 	l := limits
 	l.Thorough = o.Paranoia > 1
-	w := waf.New(waf.Options{Rules: rules, Limits: l, Mask: masker(t)})
+	w := waf.New(waf.Options{Rules: rules, Limits: l, Mask: masker(t), Slots: waf.NewSlots(2, time.Minute, waf.RejectSaturated)})
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)

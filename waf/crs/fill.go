@@ -3,6 +3,7 @@ package crs
 import (
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/corazawaf/coraza/v3/collection"
 	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
@@ -14,15 +15,15 @@ import (
 
 // A sheet is one request on its way into a transaction.
 type sheet struct {
-	tx   types.Transaction
-	v    plugintypes.TransactionVariables
-	c    *waf.Case
-	list []feed.Leaf // those that went in under a number
+	tx    types.Transaction
+	v     plugintypes.TransactionVariables
+	c     *waf.Case
+	named map[*byte]*feed.Leaf // what went in under each copy of the one name
 }
 
 // fill hands the request to tx and runs the rules of both phases.
 func fill(tx types.Transaction, c *waf.Case) *sheet {
-	s := &sheet{tx: tx, v: tx.(plugintypes.TransactionState).Variables(), c: c}
+	s := &sheet{tx: tx, v: tx.(plugintypes.TransactionState).Variables(), c: c, named: map[*byte]*feed.Leaf{}}
 	in := c.Input
 	if in.Addr.IsValid() {
 		tx.ProcessConnection(in.Addr.String(), 0, "", 0)
@@ -107,7 +108,7 @@ func (s *sheet) body(f *feed.Feed) {
 		}
 	}
 	s.add(s.tx.AddPostRequestArgument, pairs)
-	s.number(s.tx.AddPostRequestArgument, texts)
+	s.underOne(s.tx.AddPostRequestArgument, texts)
 	for place, values := range xml {
 		s.v.RequestXML().Set(place, values)
 	}
@@ -138,25 +139,27 @@ func (s *sheet) add(add func(name, value string), list []feed.Leaf) {
 		}
 		return
 	}
-	s.number(add, list)
+	s.underOne(add, list)
 }
 
-// number hands over arguments under their numbers, and their names as values if the asker chose them. A
-// text that has been handed over under a number is not handed over again.
-func (s *sheet) number(add func(name, value string), list []feed.Leaf) {
+// underOne hands over arguments under the one name, and their names as values if the asker chose them. A
+// text that has been handed over so is not handed over again.
+func (s *sheet) underOne(add func(name, value string), list []feed.Leaf) {
 	seen := make(map[string]bool, len(list))
-	once := func(text string) {
+	once := func(leaf *feed.Leaf, text string) {
 		if !seen[text] {
 			seen[text] = true
-			add(numbered(len(s.list)), text)
+			name := strings.Clone(oneName)
+			s.named[unsafe.StringData(name)] = leaf
+			add(name, text)
 		}
 	}
-	for _, leaf := range list {
-		once(leaf.Value)
+	for i := range list {
+		leaf := &list[i]
+		once(leaf, leaf.Value)
 		if leaf.Part == feed.Key || leaf.Part == feed.Form || leaf.Part == feed.Query || leaf.Part == feed.Cookie {
-			once(leaf.Name)
+			once(leaf, leaf.Name)
 		}
-		s.list = append(s.list, leaf)
 	}
 }
 
@@ -168,39 +171,8 @@ func own(name string) string {
 	return strings.Clone(name)
 }
 
-// oneName is the name of many arguments. Each carries its number in the case of the letters, which Coraza
-// does not tell apart.
-const oneName = "weirargumentbyitsnumber"
+// oneName is the name of many arguments, in lower case, to which Coraza folds names over and over.
+const oneName = "weirarg"
 
-// numbered returns the name that carries n.
-func numbered(n int) string {
-	name := []byte(oneName)
-	for i := range name {
-		if n>>i&1 != 0 {
-			name[i] &^= 0x20
-		}
-	}
-	return string(name)
-}
-
-// isNumbered reports whether name carries a number.
-func isNumbered(name string) bool {
-	return len(name) == len(oneName) && strings.EqualFold(name, oneName)
-}
-
-// leaf returns the argument that went in under name, or nil if it was its own.
-func (s *sheet) leaf(name string) *feed.Leaf {
-	if !isNumbered(name) {
-		return nil
-	}
-	n := 0
-	for i := range oneName {
-		if name[i] != oneName[i] {
-			n |= 1 << i
-		}
-	}
-	if n >= len(s.list) {
-		return nil
-	}
-	return &s.list[n]
-}
+// leaf returns the argument that went in under this very copy of the one name, or nil.
+func (s *sheet) leaf(name string) *feed.Leaf { return s.named[unsafe.StringData(name)] }

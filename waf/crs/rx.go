@@ -98,7 +98,7 @@ func (op *rx) lacks(text string) bool {
 
 // Evaluate reports whether text matches, and notes what the groups matched if the rule asks.
 func (op *rx) Evaluate(tx plugintypes.TransactionState, text string) bool {
-	if isNumbered(text) || op.lacks(text) {
+	if text == oneName || op.lacks(text) {
 		return false // the first is a name of ours
 	}
 	isShort := len(text) < op.from

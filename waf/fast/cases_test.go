@@ -19,7 +19,7 @@ func build(t testing.TB) *waf.WAF {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return waf.New(waf.Options{Rules: New(), Limits: limits, Mask: m})
+	return waf.New(waf.Options{Rules: New(), Limits: limits, Mask: m, Slots: waf.NewSlots(2, time.Minute, waf.RejectSaturated)})
 }
 
 // TestAcceptance holds what was promised of the acceptance cases: everything passes that must, and of what

