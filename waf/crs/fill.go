@@ -72,8 +72,11 @@ func (s *sheet) header(in *waf.Input) {
 			}
 		}
 	}
-	if in.Chunked {
+	switch {
+	case in.Chunked:
 		fields.Add("Transfer-Encoding", "chunked")
+	case len(in.Body) > 0 && in.Header["Content-Length"] == nil: // some fronts keep it apart
+		fields.Add("Content-Length", strconv.Itoa(len(in.Body)))
 	}
 	var cookies []feed.Leaf
 	for _, line := range in.Header["Cookie"] {

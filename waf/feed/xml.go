@@ -17,6 +17,7 @@ var (
 // entities of its own, is refused.
 func (f *Feed) xml(body string) *Refusal {
 	d := xml.NewDecoder(strings.NewReader(body))
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // judged below
 	depth := 0
 	for {
 		token, err := d.RawToken()
