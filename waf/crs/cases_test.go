@@ -1,0 +1,61 @@
+package crs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirgate/weir/waf"
+	"github.com/weirgate/weir/waf/feed"
+	"github.com/weirgate/weir/waf/mask"
+	"github.com/weirgate/weir/waf/waftest"
+)
+
+// limits are the defaults of the contract.
+var limits = feed.Limits{Depth: 64, Values: 2000, Bytes: 128 << 10, Inflated: 1 << 20}
+
+func load(t testing.TB, o Options) *waf.WAF {
+	t.Helper()
+	rules, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limits
+	l.Thorough = o.Paranoia > 1
+	w := waf.New(waf.Options{Rules: rules, Limits: l, Mask: masker(t), Slots: waf.NewSlots(2, time.Minute, waf.RejectSaturated)})
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// TestAcceptance holds what was promised of the acceptance cases: all that must be, and of those that
+// should be 88 % of the blocks and 90 % of the passes.
+func TestAcceptance(t *testing.T) {
+	scores, wrong := waftest.Run(t, load(t, Options{}), waftest.Load(t, "../testdata/cases.json"))
+	t.Log(scores)
+	for _, line := range wrong {
+		t.Log(line)
+	}
+	for key, percent := range map[string]int{"block must": 100, "allow must": 100, "block should": 88, "allow should": 90} {
+		if s := scores[key]; s.Right*100 < s.All*percent {
+			t.Errorf("%s: %v, want %d %%", key, s, percent)
+		}
+	}
+}
+
+// Of prose in many languages at most 1.0 % is blocked.
+func TestProse(t *testing.T) { waftest.Prose(t, load(t, Options{}), 10) }
+
+func masker(t testing.TB) *mask.Masker {
+	t.Helper()
+	m, err := mask.New(mask.Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// What is made to cost more than it should does not.
+func TestCost(t *testing.T) { waftest.Cost(t, load(t, Options{}), 250*time.Millisecond, 300) }
