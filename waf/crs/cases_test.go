@@ -59,3 +59,11 @@ func masker(t testing.TB) *mask.Masker {
 
 // What is made to cost more than it should does not.
 func TestCost(t *testing.T) { waftest.Cost(t, load(t, Options{}), 250*time.Millisecond, 300) }
+
+// Whatever was planted, nothing of it is told.
+func TestSecrets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("asks 4,000 times")
+	}
+	waftest.Secrets(t, load(t, Options{}))
+}

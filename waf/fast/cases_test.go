@@ -42,3 +42,6 @@ func TestProse(t *testing.T) { waftest.Prose(t, build(t), 3) }
 
 // What is made to cost more than it should does not.
 func TestCost(t *testing.T) { waftest.Cost(t, build(t), 250*time.Millisecond, 300) }
+
+// Whatever was planted, nothing of it is told.
+func TestSecrets(t *testing.T) { waftest.Secrets(t, build(t)) }

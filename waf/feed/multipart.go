@@ -23,7 +23,7 @@ func (f *Feed) multipart(boundary, body string, depth int) *Refusal {
 	if depth > maxMultipart {
 		return tooDeep
 	}
-	if boundary == "" {
+	if !isFramed(boundary, body) {
 		return badMultipart
 	}
 	r := multipart.NewReader(strings.NewReader(body), boundary)
@@ -39,6 +39,13 @@ func (f *Feed) multipart(boundary, body string, depth int) *Refusal {
 			return refusal
 		}
 	}
+}
+
+// isFramed reports whether body begins with its boundary and ends with the closing one: what stands before
+// or after is read by some and passed by others.
+func isFramed(boundary, body string) bool {
+	body = strings.Trim(body, " \t\r\n")
+	return boundary != "" && strings.HasPrefix(body, "--"+boundary) && strings.HasSuffix(body, "\n--"+boundary+"--") || body == "--"+boundary+"--"
 }
 
 func (f *Feed) part(p *multipart.Part, depth int) *Refusal {

@@ -50,21 +50,25 @@ func (m *marks) findEmails() {
 	}
 }
 
-// eachDigits calls visit with each stretch of digits and what separates them, and the digits alone.
+// eachDigits calls visit with each stretch of digits and what separates them, two bytes at most, and the
+// digits alone.
 func (m *marks) eachDigits(separators string, visit func(begin, end int, digits string)) {
 	for i := 0; i < len(m.text); i++ {
 		if !isDigit(m.text[i]) || i > 0 && isDigit(m.text[i-1]) {
 			continue
 		}
 		end, digits := i, []byte{}
-		for j := i; j < len(m.text) && j <= end+1; j++ {
+		for j := i; j < len(m.text) && j <= end+2; j++ {
 			if c := m.text[j]; isDigit(c) {
 				digits, end = append(digits, c), j+1
 			} else if strings.IndexByte(separators, c) < 0 {
 				break
 			}
 		}
-		visit(i, end, string(digits))
+		isPart := i > 0 && isLetter(m.text[i-1]) || end < len(m.text) && isLetter(m.text[end])
+		if !isPart || len(digits) < end-i { // of a word, which is judged as one
+			visit(i, end, string(digits))
+		}
 		i = max(i, end-1)
 	}
 }
@@ -190,13 +194,18 @@ func (m *marks) findWallets() {
 }
 
 // findTokens marks what nobody says: stretches of 12 and more letters, digits, _ and - with letters and
-// digits mixed, and of 24 and more without. A token of several such parts is several labels.
+// digits mixed, and of 13 and more letters without. A token of several such parts is several labels.
 func (m *marks) findTokens() {
 	m.eachRun("_-", func(begin, end int) {
 		run := strings.Trim(m.text[begin:end], "-")
 		begin += strings.Index(m.text[begin:end], run)
-		if len(run) >= 12 && hasBoth(run) || len(run) >= 24 && !strings.ContainsAny(run, "_-") {
+		if len(run) >= 12 && hasBoth(run) {
 			m.mark(begin, begin+len(run))
+		}
+	})
+	m.eachRun("", func(begin, end int) {
+		if end-begin >= 13 {
+			m.mark(begin, end)
 		}
 	})
 	m.eachRun("+/=_-", func(begin, end int) { // base64

@@ -5,6 +5,7 @@ package mask
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,28 +34,30 @@ type finder struct {
 func New(kinds []string) (*Masker, error) {
 	m := new(Masker)
 	for _, kind := range kinds {
-		if expression, isRegex := strings.CutPrefix(kind, "regex:"); isRegex {
+		expression, isRegex := strings.CutPrefix(kind, "regex:")
+		if !isRegex && !slices.Contains(Kinds(), kind) {
+			return nil, fmt.Errorf("mask: %s: want one of %s, or regex:EXPRESSION", kind, strings.Join(Kinds(), " "))
+		}
+		if isRegex {
 			re, err := regexp.Compile(expression)
 			if err != nil {
 				return nil, fmt.Errorf("mask: %w", err)
 			}
 			m.finders = append(m.finders, finder{"masked", func(m *marks) { m.findRegexp(re) }})
-			continue
 		}
-		find, ok := finders()[kind]
-		if !ok {
-			return nil, fmt.Errorf("mask: %s: want one of %s, or regex:EXPRESSION", kind, strings.Join(Kinds(), " "))
+	}
+	for _, f := range finders() {
+		if slices.Contains(kinds, f.label) {
+			m.finders = append(m.finders, f)
 		}
-		m.finders = append(m.finders, finder{kind, find})
 	}
 	return m, nil
 }
 
-func finders() map[string]func(*marks) {
-	return map[string]func(*marks){
-		"email": (*marks).findEmails, "card": (*marks).findCards, "iban": (*marks).findIBANs, "phone": (*marks).findPhones,
-		"wallet": (*marks).findWallets, "token": (*marks).findTokens,
-	}
+// finders are those of all kinds, what is most certain first.
+func finders() []finder {
+	return []finder{{"email", (*marks).findEmails}, {"iban", (*marks).findIBANs}, {"card", (*marks).findCards}, {"phone", (*marks).findPhones},
+		{"wallet", (*marks).findWallets}, {"token", (*marks).findTokens}}
 }
 
 // secretNames are pieces, in lower case, of the names of parameters whose values are secrets.
