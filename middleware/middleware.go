@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"sync"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
@@ -31,6 +32,7 @@ type Middleware struct {
 	front   string
 	peer    func(*http.Request) (netip.Addr, bool)
 	tarpit  tarpit.Tarpit
+	bodies  sync.Pool    // of *[]byte, each empty
 	metrics http.Handler // nil but for Open's
 }
 
@@ -100,7 +102,7 @@ func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, next func(htt
 		m.refuse(w, r, s, d)
 		return
 	}
-	x := &exchange{call: Call{Decision: d, Snapshot: s}, request: r}
+	x := &exchange{house: m, call: Call{Decision: d, Snapshot: s}, request: r}
 	x.w.to, x.w.exchange = w, x
 	m.admit(x, next)
 }
@@ -123,6 +125,7 @@ func (m *Middleware) end(x *exchange, finished bool) {
 	if finished && gone == nil {
 		x.w.finish()
 	}
+	x.leave()
 	switch {
 	case c.Outcome.Err != nil:
 	case gone != nil:
