@@ -20,21 +20,30 @@ import (
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
+	"github.com/weirgate/weir/waf"
 )
 
 // Options say what an engine is part of. The zero Options are good.
 type Options struct {
 	// TarpitHeld is how many askers are held at this moment, for the metrics. Nil: that is not told.
 	TarpitHeld func() int
+	// CoreRules loads the OWASP Core Rule Set, as in
+	//
+	//	func(c embedded.CoreRules) (waf.Ruleset, error) { return crs.New(crs.Options{Paranoia: c.Paranoia, Languages: c.Languages, Values: c.Values}) }
+	//
+	// with package waf/crs, which a program that does without has not to be built with. Nil: ruleset crs is an
+	// error.
+	CoreRules func(CoreRules) (waf.Ruleset, error)
 }
 
 // An Engine counts in this process's memory, quotas included: a restart forgets them. Refusals and the
 // chain diagnosis are logged to [slog.Default]. It is safe for concurrent use.
 type Engine struct {
 	*engine.Engine
-	metrics http.Handler
-	store   *memory.Store
-	stop    func()
+	metrics   http.Handler
+	store     *memory.Store
+	firewalls *Firewalls
+	stop      func()
 }
 
 // Open returns an engine as the configuration file at path says, which is read once; the environment
@@ -80,12 +89,16 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	if hasQuota(cfg) {
 		slog.Warn("quotas are counted in the memory of this process: a restart forgets them")
 	}
-	e := &Engine{store: memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})}
+	firewalls, err := NewFirewalls(cfg, p, o.CoreRules, nil)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{firewalls: firewalls, store: memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})}
 	jo := JournalOptions(cfg, p)
 	jo.Log = slog.Default()
 	jo.Gauges = journal.Gauges{MemoryKeys: e.store.Keys, MemoryEvictions: e.store.Evictions, TarpitHeld: o.TarpitHeld}
 	j := journal.New(jo)
-	e.Engine = engine.New(&engine.Snapshot{Policy: p, Store: e.store, Respond: respond.New(RespondOptions(cfg))}, j, time.Now)
+	e.Engine = engine.New(&engine.Snapshot{Policy: p, Store: e.store, Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All}, j, time.Now)
 	e.metrics = j.Handler()
 	e.stop = background(j.Run)
 	return e, nil
@@ -99,6 +112,9 @@ func (e *Engine) Metrics() http.Handler { return e.metrics }
 func (e *Engine) Close() {
 	e.stop()
 	e.store.Close()
+	if err := e.firewalls.CloseUnused(nil); err != nil {
+		slog.Warn("closing the firewall", "err", err)
+	}
 }
 
 // hasQuota reports whether c has a limit that is a quota.
@@ -126,6 +142,8 @@ func JournalOptions(c *config.Config, p *policy.Policy) journal.Options {
 		RefusalsPerSecond: c.Log.RefusalsPerSecond,
 		Rules:             p.Names(),
 		Chain:             ChainConfig(p),
+		Mask:              p.Mask(),
+		Keep:              c.WAF.Keep,
 	}
 }
 
