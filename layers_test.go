@@ -34,6 +34,9 @@ var house = map[string]room{
 	"front/spoe/spop":    {layer: 1},
 	"stickexport":        {layer: 1, modules: []string{"github.com/prometheus/client_golang"}},
 
+	"waf/feed": {layer: 1},
+	"waf/mask": {layer: 1},
+
 	"store/memory":    {layer: 2},
 	"store/redis":     {layer: 2, modules: []string{"github.com/redis/go-redis/v9"}},
 	"store/failover":  {layer: 2},
@@ -44,6 +47,11 @@ var house = map[string]room{
 	"internal/mark":   {layer: 2},
 
 	"front/envoyrls/descriptors": {layer: 2, modules: []string{"go.yaml.in/yaml/v3"}},
+
+	"waf":         {layer: 2},
+	"waf/waftest": {layer: 3},
+	"waf/fast":    {layer: 3, modules: []string{"github.com/corazawaf/libinjection-go"}},
+	"waf/crs":     {layer: 3, modules: []string{"github.com/corazawaf/coraza/v3", "github.com/corazawaf/coraza-coreruleset/v4", "github.com/wasilibs/go-re2"}},
 
 	"engine":                            {layer: 3},
 	"front/envoyrls/descriptors/follow": {layer: 3, modules: []string{"github.com/fsnotify/fsnotify"}},

@@ -155,6 +155,9 @@ func TestExplainCountsNothing(t *testing.T) {
 	noon := time.Date(2026, 3, 4, 12, 0, 15, 0, time.UTC)
 	for range 3 {
 		d, err := l.Explain(context.Background(), req, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
 		got := []any{d.Action, d.Statuses[0].Remaining, d.Statuses[0].ResetAfter, len(d.Client.Hops)}
 		if diff := cmp.Diff([]any{weir.Pass, int64(0), 45 * time.Second, 1}, got); diff != "" {
 			t.Errorf("decision (-want +got):\n%s", diff)

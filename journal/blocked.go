@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
-	"github.com/weirgate/weir/waf"
 )
 
 // DefaultKeep is how many blocked requests are kept where nothing else is said.
@@ -83,23 +82,6 @@ func (r *blockedRing) last(n int) []Blocked {
 // Blocked returns the last n requests that the firewall blocked or would have blocked, or as many as are
 // kept, newest first.
 func (j *Journal) Blocked(n int) []Blocked { return j.blocked.last(n) }
-
-// Propose returns the narrowest exclusions that would release some of the blocked requests that are kept,
-// those that release most first. Their score is held against threshold; until is when the exclusions end.
-func (j *Journal) Propose(threshold int, until time.Time) []waf.Proposal {
-	var group []waf.Blocked
-	for _, b := range j.blocked.last(DefaultKeep) {
-		if b.Refused != "" {
-			continue // no rule matched
-		}
-		g := waf.Blocked{Path: b.Path}
-		for _, m := range b.Matches {
-			g.Matches = append(g.Matches, waf.Match(m))
-		}
-		group = append(group, g)
-	}
-	return waf.Propose(group, threshold, until)
-}
 
 // inspected notes what the firewall found.
 func (j *Journal) inspected(d *weir.Decision, o weir.Outcome) {
