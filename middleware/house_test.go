@@ -45,6 +45,13 @@ func build(t testing.TB, yaml string) *house {
 	t.Cleanup(store.Close)
 	j := journal.New(journal.Options{Recent: 2000, Rules: p.Names()})
 	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(embedded.RespondOptions(cfg))}
+	if strings.Contains(yaml, "waf: ") { // all others stream
+		f, err := embedded.NewFirewalls(cfg, p, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Firewalls = f.All
+	}
 	return &house{New(engine.New(s, j, time.Now), Options{}), j}
 }
 

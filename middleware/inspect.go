@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -96,14 +95,12 @@ func withTrailer(r *http.Request) http.Header {
 
 // unread answers a request whose body could not be read.
 func (x *exchange) unread(err error) {
-	if x.request.Context().Err() != nil {
+	fault := x.body.fault.Load() // net/http ends the request's context after it
+	switch {
+	case fault != nil:
+	case x.request.Context().Err() != nil:
 		return // there is nobody to answer
-	}
-	var fault *bodyFault
-	if !errors.As(err, &fault) {
-		fault = x.body.fault.Load()
-	}
-	if fault == nil {
+	default:
 		fault = &bodyFault{weir.BodyBroken, http.StatusBadRequest}
 	}
 	x.call.Outcome.Err = err

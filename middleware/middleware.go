@@ -60,8 +60,13 @@ type Call struct {
 	// is seen from outside.
 	Outcome weir.Outcome
 
+	body    *body
 	context callContext // lies here so that Wrap needs no memory of its own
 }
+
+// BodyRefused reports whether the body was ended because it is too long, too slow or broken. Whatever the
+// handler answers then, what is sent says so.
+func (c *Call) BodyRefused() bool { return c.body.fault.Load() != nil }
 
 // FromContext returns the call that ctx belongs to, or nil. Only handlers behind Wrap have one.
 func FromContext(ctx context.Context) *Call {
@@ -103,7 +108,7 @@ func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, next func(htt
 		return
 	}
 	x := &exchange{house: m, call: Call{Decision: d, Snapshot: s}, request: r}
-	x.w.to, x.w.exchange = w, x
+	x.w.to, x.w.exchange, x.call.body = w, x, &x.body
 	m.admit(x, next)
 }
 

@@ -26,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/middleware"
@@ -130,7 +131,15 @@ func (h *house) snapshot(p plan, prev []*engine.Upstream) *engine.Snapshot {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return &engine.Snapshot{Policy: compiled, Store: h.store, Respond: respond.New(respond.Options{}), Upstreams: ups}
+	s := &engine.Snapshot{Policy: compiled, Store: h.store, Respond: respond.New(respond.Options{}), Upstreams: ups}
+	if strings.Contains(p.yaml, "waf: ") { // all others stream
+		f, err := embedded.NewFirewalls(cfg, compiled, nil, nil)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		s.Firewalls = f.All
+	}
+	return s
 }
 
 // listen serves a free port until the test ends.
