@@ -38,7 +38,8 @@ func (f *bodyFault) Error() string { return string(f.why) }
 // Read waits as long as the pace allows.
 func (b *body) Read(p []byte) (int, error) {
 	if b.ended.Load() || b.pace.Timeout == 0 {
-		return b.note(b.ReadCloser.Read(p))
+		n, err := b.ReadCloser.Read(p)
+		return b.note(b.check(p, n, err))
 	}
 	began := time.Now()
 	until := began.Add(b.patience())
@@ -51,11 +52,17 @@ func (b *body) Read(p []byte) (int, error) {
 	if err == io.EOF {
 		_ = http.NewResponseController(b.to).SetReadDeadline(time.Time{}) // what is read next is another request
 	}
+	return b.note(b.check(p, n, err))
+}
+
+// check counts what was read. A body that only says that it is gRPC is broken: a message begins with a flag
+// of 0 or 1.
+func (b *body) check(p []byte, n int, err error) (int, error) {
 	if b.framed && b.read == 0 && n > 0 && p[0] > 1 {
-		n, err = 0, &bodyFault{weir.BodyBroken, http.StatusBadRequest}
+		return 0, &bodyFault{weir.BodyBroken, http.StatusBadRequest}
 	}
 	b.read += int64(n)
-	return b.note(n, err)
+	return n, err
 }
 
 // sooner returns until, or the deadline that next has set, if that is before.
