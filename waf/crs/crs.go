@@ -33,7 +33,8 @@ type Options struct {
 	Languages []string // php, java, node: whose rules are loaded; none means all
 	Values    int      // how many values the feed lets through; 0 is 2000
 
-	stock bool // without the API profile, and with every file: as the rule set's own tests want it
+	extra string // directives after all others, for tests
+	stock bool   // without the API profile, and with every file: as the rule set's own tests want it
 }
 
 // Rules is the rule set, loaded. It is safe for concurrent use.
@@ -123,6 +124,7 @@ func directives(o Options) (string, error) {
 	if !o.stock {
 		b.WriteString(apiAfterConf)
 	}
+	b.WriteString("\n" + o.extra)
 	return b.String(), nil
 }
 

@@ -53,7 +53,7 @@ func TestFastPass(t *testing.T) {
 
 // score returns what the rules add up to; a request that cannot be read is refused either way.
 func (r *Rules) score(in *waf.Input, limits feed.Limits, fast bool) (score int, skipped bool) {
-	c := &waf.Case{Input: in, Path: feed.Unescape(in.Path, false)}
+	c := &waf.Case{Input: in, Path: feed.Unescape(in.Path)}
 	if c.Feed.Read(&feed.Source{Path: in.Path, Query: in.Query, Header: in.Header, Body: in.Body}, limits) != nil {
 		return 99, false
 	}

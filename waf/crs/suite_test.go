@@ -168,7 +168,7 @@ func (l *listener) ask(t *testing.T, request []byte) (ids []int, status int) {
 
 // ids runs all rules over in and returns the ids of those that matched.
 func (r *Rules) ids(in *waf.Input, limits feed.Limits) []int {
-	c := &waf.Case{Input: in, Path: feed.Unescape(in.Path, false)}
+	c := &waf.Case{Input: in, Path: feed.Unescape(in.Path)}
 	_ = c.Feed.Read(&feed.Source{Path: in.Path, Query: in.Query, Header: in.Header, Body: in.Body}, limits)
 	tx := r.engine.NewTransaction()
 	defer tx.Close()

@@ -62,7 +62,7 @@ func (j *judge) pair(part feed.Part, name, value string) {
 		return
 	}
 	j.text(&l, value)
-	if again := feed.Unescape(value, false); len(again) != len(value) {
+	if again := feed.Unescape(value); len(again) != len(value) {
 		j.text(&l, again)
 	}
 }
