@@ -131,6 +131,9 @@ func directives(o Options) (string, error) {
 // Name is crs.
 func (*Rules) Name() string { return "crs" }
 
+// Thorough is set above paranoia 1.
+func (r *Rules) Thorough() bool { return r.paranoia > 1 }
+
 // Close frees the compiled patterns.
 func (r *Rules) Close() error {
 	closer, ok := r.engine.(io.Closer)

@@ -201,7 +201,7 @@ func TestAtOnce(t *testing.T) {
 // Rule files are loaded for the languages that are named; none means all.
 func TestLanguages(t *testing.T) {
 	php := waf.Input{Method: "GET", Query: "name=php://filter/convert.base64-encode/resource=index"}
-	node := body("application/json", `{"a":"_$$ND_FUNC$$_function (){}"}`)
+	node := body("application/json", `{"a":"x.__proto__.y"}`)
 	for _, test := range []struct {
 		languages []string
 		php, node waf.Verdict
