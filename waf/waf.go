@@ -147,12 +147,11 @@ func (w *WAF) Inspect(ctx context.Context, in *Input, r *Result) {
 	if in.Mode == ModeOff {
 		return
 	}
-	release, ok := w.o.Slots.take(ctx, in.Client)
-	if !ok {
+	if !w.o.Slots.take(ctx, in.Client) {
 		w.o.Slots.saturated(in.Mode, r)
 		return
 	}
-	defer release()
+	defer w.o.Slots.leave(in.Client)
 	w.inspect(in, r)
 }
 

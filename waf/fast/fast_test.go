@@ -138,7 +138,7 @@ func TestNoAllocation(t *testing.T) {
 	w := build(t)
 	in := waf.Input{Mode: waf.ModeBlock, Method: "GET", Proto: "HTTP/1.1", Host: "a.test", Path: "/v1/items/42", Query: "page=2&sort=name", Header: browser()}
 	var r waf.Result
-	if n := testing.AllocsPerRun(100, func() { w.Inspect(t.Context(), &in, &r) }); n > 2 {
+	if n := testing.AllocsPerRun(100, func() { w.Inspect(t.Context(), &in, &r) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
