@@ -58,9 +58,7 @@ func masker(t testing.TB) *mask.Masker {
 
 // Whatever was planted, nothing of it is told.
 func TestSecrets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("asks 4,000 times")
-	}
+	waftest.Long(t)
 	waftest.Secrets(t, load(t, Options{}))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
 
 	"github.com/weirgate/weir/waf"
+	"github.com/weirgate/weir/waf/waftest"
 )
 
 func inspect(t testing.TB, w *waf.WAF, in waf.Input) waf.Result {
@@ -39,6 +40,7 @@ func body(media, text string) waf.Input {
 
 // WAF-05 (coreruleset#4342): JSON without its content type was read as a form, and a hospital blocked.
 func TestJSONUnderAnyName(t *testing.T) {
+	waftest.Long(t)
 	w := load(t, Options{})
 	for _, media := range []string{"application/json", "text/plain", "", "application/vnd.api+json", "application/problem+json", "application/x-ndjson", "application/octet-stream"} {
 		if r := inspect(t, w, body(media, `{"hospitals":["select specialty hospital"]}`)); r.Verdict != waf.Pass {
@@ -52,6 +54,7 @@ func TestJSONUnderAnyName(t *testing.T) {
 
 // WAF-07 (coreruleset#2674): GraphQL was taken for commands.
 func TestGraphQL(t *testing.T) {
+	waftest.Long(t)
 	w := load(t, Options{})
 	documents := []string{
 		"{ user(id: 4) { id name } }", "{\n  user(id: 4) {\n    id\n    name\n  }\n}", "query { me { id } }", "query Q($id: ID!) { user(id: $id) { ...F } }\nfragment F on User { id, name }",
@@ -87,9 +90,7 @@ func TestGraphQL(t *testing.T) {
 
 // WAF-12 (coraza#975, coraza-caddy#258): every reload kept the rules that it displaced.
 func TestReloadsKeepNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("loads six times")
-	}
+	waftest.Long(t)
 	reload := func() {
 		rules, err := New(Options{})
 		if err != nil {
@@ -123,6 +124,7 @@ func TestReloadsKeepNothing(t *testing.T) {
 
 // Sets that are alike share their patterns: ten cost little more than one.
 func TestSetsShare(t *testing.T) {
+	waftest.Long(t)
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -200,6 +202,7 @@ func TestAtOnce(t *testing.T) {
 
 // Rule files are loaded for the languages that are named; none means all.
 func TestLanguages(t *testing.T) {
+	waftest.Long(t)
 	php := waf.Input{Method: "GET", Query: "name=php://filter/convert.base64-encode/resource=index"}
 	node := body("application/json", `{"a":"x.__proto__.y"}`)
 	for _, test := range []struct {
@@ -225,6 +228,7 @@ func TestLanguages(t *testing.T) {
 
 // A higher paranoia sees more.
 func TestParanoia(t *testing.T) {
+	waftest.Long(t)
 	in := waf.Input{Method: "GET", Query: "q=" + strings.Repeat("%26%23", 8)}
 	if r := inspect(t, load(t, Options{}), in); r.Verdict != waf.Pass {
 		t.Errorf("1: %+v", r)
@@ -236,6 +240,7 @@ func TestParanoia(t *testing.T) {
 
 // What passes fast, and what does not.
 func TestSafe(t *testing.T) {
+	waftest.Long(t)
 	w := load(t, Options{})
 	get := func(path, query string, more ...string) waf.Input {
 		return waf.Input{Method: "GET", Path: path, Query: query, Header: browser(more...)}

@@ -6,14 +6,13 @@ import (
 
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
+	"github.com/weirgate/weir/waf/waftest"
 )
 
 // TestFastPass sends the requests of the rule set's own tests to the default set with and without what is
 // left out: the fast pass, and words, numbers and base64 in bodies. No verdict may differ.
 func TestFastPass(t *testing.T) {
-	if testing.Short() {
-		t.Skip("asks 4,000 times")
-	}
+	waftest.Long(t)
 	rules, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)

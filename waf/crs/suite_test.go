@@ -186,9 +186,7 @@ var thorough = feed.Limits{Depth: 64, Values: 2000, Bytes: 4 << 20, Inflated: 1 
 // TestSuite runs the rule set's own regression tests through our feed and adapter, under the settings
 // that they ask for. What differs is listed in testdata/suite.txt, with the reason.
 func TestSuite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("asks 4,000 times")
-	}
+	waftest.Long(t)
 	rules, err := New(Options{Paranoia: 4, stock: true})
 	if err != nil {
 		t.Fatal(err)
