@@ -32,7 +32,7 @@ type Case struct {
 }
 
 func (c *Case) begin(in *Input, all []Exclusion) {
-	c.Input, c.Path = in, feed.Unescape(in.Path, false)
+	c.Input, c.Path = in, feed.Unescape(in.Path)
 	for i := range all {
 		if all[i].covers(in.Path, in.Now) {
 			c.exclusions = append(c.exclusions, &all[i])

@@ -32,24 +32,27 @@ func NewSlots(n int, maxWait time.Duration, pass OnSaturation) *Slots {
 	return &Slots{free: make(chan struct{}, n), maxWait: maxWait, pass: pass, each: (n + 1) / 2, held: map[string]int{}}
 }
 
-// take waits for a slot. Nil Slots have one for everybody.
-func (s *Slots) take(ctx context.Context, client string) (release func(), ok bool) {
-	if s == nil {
-		return func() {}, true
-	}
+// take waits for a slot and reports whether there is one, which is to be left again. Nil Slots have one
+// for everybody.
+func (s *Slots) take(ctx context.Context, client string) bool {
+	return s == nil || s.try(client) || s.wait(ctx, client)
+}
+
+// try takes a slot if one is free.
+func (s *Slots) try(client string) bool {
 	select {
 	case s.free <- struct{}{}:
 		if s.hold(client) {
-			return func() { s.leave(client) }, true
+			return true
 		}
 		<-s.free
 	default:
 	}
-	return s.wait(ctx, client)
+	return false
 }
 
-// wait is take for those who found no slot at once.
-func (s *Slots) wait(ctx context.Context, client string) (release func(), ok bool) {
+// wait is take for those who found no slot at once. Who holds his share tries again while others go first.
+func (s *Slots) wait(ctx context.Context, client string) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.maxWait)
 	defer cancel()
 	retry := time.NewTicker(max(s.maxWait/16, time.Millisecond))
@@ -58,16 +61,16 @@ func (s *Slots) wait(ctx context.Context, client string) (release func(), ok boo
 		select {
 		case s.free <- struct{}{}:
 			if s.hold(client) {
-				return func() { s.leave(client) }, true
+				return true
 			}
 			<-s.free
 		case <-ctx.Done():
-			return nil, false
+			return false
 		}
-		select { // the client holds its share: others go first
+		select {
 		case <-retry.C:
 		case <-ctx.Done():
-			return nil, false
+			return false
 		}
 	}
 }
@@ -83,7 +86,11 @@ func (s *Slots) hold(client string) bool {
 	return true
 }
 
+// leave gives back what take took.
 func (s *Slots) leave(client string) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	if s.held[client]--; s.held[client] == 0 {
 		delete(s.held, client)

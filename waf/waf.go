@@ -98,6 +98,9 @@ type Result struct {
 type Ruleset interface {
 	// Name is the set's name: fast or crs.
 	Name() string
+	// Thorough reports whether the set also looks at what no rule of the lowest paranoia matches: numbers,
+	// short words and base64.
+	Thorough() bool
 	// Judge reports what matches to c. It reports nothing that an exclusion of c releases.
 	Judge(c *Case)
 	// Close frees what the set holds. Inspections under way end well.
@@ -125,6 +128,7 @@ func New(o Options) *WAF {
 	if o.Threshold == 0 {
 		o.Threshold = 5
 	}
+	o.Limits.Thorough = o.Rules.Thorough()
 	w := &WAF{o: o}
 	w.cases.New = func() any { return new(Case) }
 	return w
@@ -143,12 +147,11 @@ func (w *WAF) Inspect(ctx context.Context, in *Input, r *Result) {
 	if in.Mode == ModeOff {
 		return
 	}
-	release, ok := w.o.Slots.take(ctx, in.Client)
-	if !ok {
+	if !w.o.Slots.take(ctx, in.Client) {
 		w.o.Slots.saturated(in.Mode, r)
 		return
 	}
-	defer release()
+	defer w.o.Slots.leave(in.Client)
 	w.inspect(in, r)
 }
 

@@ -21,6 +21,7 @@ import (
 type rules func(c *waf.Case)
 
 func (rules) Name() string        { return "test" }
+func (rules) Thorough() bool      { return false }
 func (r rules) Judge(c *waf.Case) { r(c) }
 func (rules) Close() error        { return nil }
 func finds(list ...waf.Finding) rules {

@@ -1,6 +1,7 @@
 package crs
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -19,9 +20,7 @@ func load(t testing.TB, o Options) *waf.WAF {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limits
-	l.Thorough = o.Paranoia > 1
-	w := waf.New(waf.Options{Rules: rules, Limits: l, Mask: masker(t), Slots: waf.NewSlots(2, time.Minute, waf.RejectSaturated)})
+	w := waf.New(waf.Options{Rules: rules, Limits: limits, Mask: masker(t), Slots: waf.NewSlots(2, time.Minute, waf.RejectSaturated)})
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -57,13 +56,18 @@ func masker(t testing.TB) *mask.Masker {
 	return m
 }
 
-// What is made to cost more than it should does not.
-func TestCost(t *testing.T) { waftest.Cost(t, load(t, Options{}), 250*time.Millisecond, 300) }
-
 // Whatever was planted, nothing of it is told.
 func TestSecrets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("asks 4,000 times")
-	}
+	waftest.Long(t)
 	waftest.Secrets(t, load(t, Options{}))
+}
+
+// browser are the fields that a browser sends.
+func browser(more ...string) http.Header {
+	h := http.Header{"User-Agent": {"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"}, "Accept": {"application/json, text/plain, */*"},
+		"Accept-Language": {"en-US,en;q=0.5"}, "Accept-Encoding": {"gzip, deflate, br"}}
+	for i := 0; i < len(more); i += 2 {
+		h.Set(more[i], more[i+1])
+	}
+	return h
 }

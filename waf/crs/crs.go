@@ -33,7 +33,8 @@ type Options struct {
 	Languages []string // php, java, node: whose rules are loaded; none means all
 	Values    int      // how many values the feed lets through; 0 is 2000
 
-	stock bool // without the API profile, and with every file: as the rule set's own tests want it
+	extra string // directives after all others, for tests
+	stock bool   // without the API profile, and with every file: as the rule set's own tests want it
 }
 
 // Rules is the rule set, loaded. It is safe for concurrent use.
@@ -45,7 +46,7 @@ type Rules struct {
 }
 
 // always are the files that every set loads, in their order.
-var always = []string{"901-INITIALIZATION", "911-METHOD-ENFORCEMENT", "913-SCANNER-DETECTION", "920-PROTOCOL-ENFORCEMENT",
+var always = []string{"911-METHOD-ENFORCEMENT", "913-SCANNER-DETECTION", "920-PROTOCOL-ENFORCEMENT",
 	"921-PROTOCOL-ATTACK", "922-MULTIPART-ATTACK", "930-APPLICATION-ATTACK-LFI", "931-APPLICATION-ATTACK-RFI",
 	"932-APPLICATION-ATTACK-RCE", "941-APPLICATION-ATTACK-XSS", "942-APPLICATION-ATTACK-SQLI", "943-APPLICATION-ATTACK-SESSION-FIXATION"}
 
@@ -109,10 +110,10 @@ func directives(o Options) (string, error) {
 	b.WriteString(baseConf)
 	// Twice what the feed lets through: it counts pairs, and hands some over in two readings.
 	fmt.Fprintf(&b, "SecArgumentsLimit %d\n", 2*max(o.Values, 2000)+100)
-	fmt.Fprintf(&b, "SecAction \"id:900990,phase:1,pass,t:none,nolog,setvar:tx.crs_setup_version=4250,setvar:tx.blocking_paranoia_level=%d\"\n", o.Paranoia)
+	fmt.Fprintf(&b, "SecAction \"id:900990,phase:1,pass,t:none,nolog,setvar:tx.crs_setup_version=4250,setvar:tx.blocking_paranoia_level=%[1]d,setvar:tx.detection_paranoia_level=%[1]d\"\n", o.Paranoia)
 	if o.stock {
 		b.WriteString(stockConf)
-		files = append(files, "905-COMMON-EXCEPTIONS", "949-BLOCKING-EVALUATION", "999-COMMON-EXCEPTIONS-AFTER")
+		files = append(files, "901-INITIALIZATION", "905-COMMON-EXCEPTIONS", "949-BLOCKING-EVALUATION", "999-COMMON-EXCEPTIONS-AFTER")
 	} else {
 		b.WriteString(apiConf)
 	}
@@ -122,12 +123,19 @@ func directives(o Options) (string, error) {
 	}
 	if !o.stock {
 		b.WriteString(apiAfterConf)
+		for level := o.Paranoia + 1; level <= 4; level++ {
+			fmt.Fprintf(&b, "SecRuleRemoveByTag paranoia-level/%d\n", level)
+		}
 	}
+	b.WriteString("\n" + o.extra)
 	return b.String(), nil
 }
 
 // Name is crs.
 func (*Rules) Name() string { return "crs" }
+
+// Thorough is set above paranoia 1.
+func (r *Rules) Thorough() bool { return r.paranoia > 1 }
 
 // Close frees the compiled patterns.
 func (r *Rules) Close() error {

@@ -168,7 +168,7 @@ func (l *listener) ask(t *testing.T, request []byte) (ids []int, status int) {
 
 // ids runs all rules over in and returns the ids of those that matched.
 func (r *Rules) ids(in *waf.Input, limits feed.Limits) []int {
-	c := &waf.Case{Input: in, Path: feed.Unescape(in.Path, false)}
+	c := &waf.Case{Input: in, Path: feed.Unescape(in.Path)}
 	_ = c.Feed.Read(&feed.Source{Path: in.Path, Query: in.Query, Header: in.Header, Body: in.Body}, limits)
 	tx := r.engine.NewTransaction()
 	defer tx.Close()
@@ -186,9 +186,7 @@ var thorough = feed.Limits{Depth: 64, Values: 2000, Bytes: 4 << 20, Inflated: 1 
 // TestSuite runs the rule set's own regression tests through our feed and adapter, under the settings
 // that they ask for. What differs is listed in testdata/suite.txt, with the reason.
 func TestSuite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("asks 4,000 times")
-	}
+	waftest.Long(t)
 	rules, err := New(Options{Paranoia: 4, stock: true})
 	if err != nil {
 		t.Fatal(err)

@@ -15,14 +15,13 @@ import (
 
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
+	"github.com/weirgate/weir/waf/waftest"
 )
 
 // TestPlainWords makes words of everything that the rule set looks for: its lists of words, and texts that
 // its patterns match. Each that we would leave out must be one that no rule blocks.
 func TestPlainWords(t *testing.T) {
-	if testing.Short() {
-		t.Skip("asks for 20,000 words")
-	}
+	waftest.Long(t)
 	rules, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)

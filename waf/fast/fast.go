@@ -22,6 +22,9 @@ func New() *Rules { return &Rules{marks: newTable(signatures())} }
 // Name is fast.
 func (*Rules) Name() string { return "fast" }
 
+// Thorough is not set: no signature is a plain word.
+func (*Rules) Thorough() bool { return false }
+
 // Close does nothing: nothing is held.
 func (*Rules) Close() error { return nil }
 
@@ -62,7 +65,7 @@ func (j *judge) pair(part feed.Part, name, value string) {
 		return
 	}
 	j.text(&l, value)
-	if again := feed.Unescape(value, false); len(again) != len(value) {
+	if again := feed.Unescape(value); len(again) != len(value) {
 		j.text(&l, again)
 	}
 }

@@ -31,7 +31,7 @@ const badEndings = " sql bak old orig swp swo mdb sqlite sqlite3 inc ini dump ba
 func (j *judge) path() {
 	l := feed.Leaf{Part: feed.Path, Value: j.c.Path}
 	j.place(&l, j.c.Path)
-	if again := feed.Unescape(j.c.Path, false); len(again) != len(j.c.Path) {
+	if again := feed.Unescape(j.c.Path); len(again) != len(j.c.Path) {
 		j.place(&l, again)
 	}
 }
@@ -95,8 +95,9 @@ const scripts = " php php3 php4 php5 php7 php8 pht phtml phar phps jsp jspx jspf
 // file judges the name of an uploaded file.
 func (j *judge) file(l *feed.Leaf) {
 	name := strings.ToLower(strings.TrimRight(l.Value, " ."))
-	for part := range strings.SplitSeq(name, ".") {
-		if part = strings.TrimSpace(part); part != name && strings.Contains(scripts, " "+part+" ") {
+	_, endings, _ := strings.Cut(name, ".")
+	for ending := range strings.SplitSeq(endings, ".") {
+		if strings.Contains(scripts, " "+strings.TrimSpace(ending)+" ") {
 			j.report("upload_script", "upload", 5, l, l.Value, 0)
 			break
 		}
@@ -118,7 +119,7 @@ func (j *judge) header() {
 	h := j.c.Input.Header
 	for _, line := range h["Cookie"] {
 		for name, value := range feed.Cookies(line) {
-			j.pair(feed.Cookie, name, feed.Unescape(value, false))
+			j.pair(feed.Cookie, name, feed.Unescape(value))
 		}
 	}
 	for _, line := range h["User-Agent"] {
@@ -144,7 +145,7 @@ func (j *judge) field(name, line string) {
 	}
 	for _, field := range usual {
 		if name == field && bytesOf(line).hasAny(quotes|angle) {
-			j.text(&l, feed.Unescape(line, false))
+			j.text(&l, feed.Unescape(line))
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/weirgate/weir/waf/feed"
@@ -14,7 +15,7 @@ const commands = `addgroup arp awk base64 bash busybox cat certutil chmod chown 
 
 // signatures are all that texts are searched for.
 func signatures() []signature {
-	all := slices(
+	all := slices.Concat(
 		one("lfi", "lfi", "etc/passwd", "etc/shadow", "etc/group", "etc/hosts", "etc/sudoers", "proc/self/", "windows/win.ini", `windows\win.ini`, "boot.ini",
 			"web-inf/", ".ssh/", "id_rsa", ".bash_history", ".aws/credentials", ".htpasswd", ".git/config", ".git/head"),
 		one("jndi", "java", "${jndi", "${${", "${lower:", "${upper:", "${env:", "${sys:", "${::-", "${j${"),
@@ -54,14 +55,6 @@ func signatures() []signature {
 				s.parts = parts(feed.Path, feed.Query, feed.Form, feed.File)
 			}
 		}
-	}
-	return all
-}
-
-func slices(groups ...[]signature) []signature {
-	var all []signature
-	for _, g := range groups {
-		all = append(all, g...)
 	}
 	return all
 }
@@ -184,8 +177,9 @@ func isStacked(text string, begin, end int) bool {
 
 // hasOption: a dash or slash follows.
 func hasOption(text string, _, end int) bool {
-	rest := strings.TrimLeft(window(text, end), " ")
-	return len(rest) > 1 && (rest[0] == '-' || rest[0] == '/') && isLetter(rest[1]) && end < len(text) && (text[end] == ' ' || text[end] == '.')
+	rest := strings.TrimPrefix(window(text, end), ".exe")
+	option := strings.TrimLeft(rest, " ")
+	return len(option) > 1 && len(option) < len(rest) && (option[0] == '-' || option[0] == '/') && isLetter(option[1])
 }
 
 // isCommand: a command where a shell begins one, and what follows one.
@@ -200,10 +194,13 @@ func isCommand(text string, begin, end int) bool {
 	case '(':
 		return begin > 1 && text[begin-2] == '$' || begin > 0 && text[begin-1] == '(' && strings.Contains(text[max(0, begin-3):begin], "$(")
 	case ';', '|', '&', '\n':
-		return isArgument(rest)
+		return isArgument(rest) && (strings.TrimSpace(rest) != "" || !strings.Contains(everyday, " "+strings.ToLower(text[begin:end])+" "))
 	}
 	return begin == 0 && isShell(text[begin:end]) && hasOption(text, begin, end)
 }
+
+// everyday are commands that are words as well, and need an argument to be taken for one.
+const everyday = " cat cut dir dig export expr fetch find head java kill less more mount move net node od passwd route ruby set sleep sort strings tail touch type which who "
 
 // isShell reports whether a command runs others.
 func isShell(name string) bool {

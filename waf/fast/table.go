@@ -1,6 +1,8 @@
 package fast
 
 import (
+	"slices"
+
 	"github.com/weirgate/weir/waf/feed"
 )
 
@@ -53,7 +55,7 @@ func (t *table) scan(j *judge, l *feed.Leaf, text string, seen []string) []strin
 		}
 		for k := range list {
 			s := &list[k]
-			if text[i+1]|0x20 != s.word[1]|0x20 || !s.matches(l.Part, text, i) || contains(seen, s.rule) {
+			if text[i+1]|0x20 != s.word[1]|0x20 || !s.matches(l.Part, text, i) || slices.Contains(seen, s.rule) {
 				continue
 			}
 			seen = append(seen, s.rule)
@@ -73,13 +75,4 @@ func (s *signature) matches(part feed.Part, text string, begin int) bool {
 		return false
 	}
 	return s.near == nil || s.near(text, begin, end)
-}
-
-func contains(list []string, text string) bool {
-	for _, item := range list {
-		if item == text {
-			return true
-		}
-	}
-	return false
 }

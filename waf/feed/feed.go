@@ -44,7 +44,8 @@ type Kind uint8
 const (
 	NoBody    Kind = iota
 	FormBody       // application/x-www-form-urlencoded
-	JSONBody       // JSON, or lines of it
+	JSONBody       // JSON
+	JSONLines      // one JSON text after another
 	MultiBody      // multipart
 	XMLBody
 	TextBody
@@ -146,7 +147,9 @@ func (f *Feed) read(m media, body string) *Refusal {
 		f.Body = body
 		return f.form(Form, body)
 	case JSONBody:
-		return f.jsonText(body, m.lines)
+		return f.jsonText(body)
+	case JSONLines:
+		return f.jsonTexts(body)
 	case MultiBody:
 		return f.multipart(m.boundary, body, 1)
 	case XMLBody:
@@ -166,8 +169,8 @@ func (f *Feed) read(m media, body string) *Refusal {
 func (f *Feed) text(body string) *Refusal {
 	if looksLikeJSON(body) {
 		before := *f
-		if f.jsonText(body, true) == nil {
-			f.Kind = JSONBody
+		if f.jsonTexts(body) == nil {
+			f.Kind = JSONLines
 			return nil
 		}
 		*f = before
@@ -185,7 +188,7 @@ func (f *Feed) sniff(body string) *Refusal {
 		return nil
 	}
 	before := *f
-	if f.jsonText(body, false) != nil {
+	if f.jsonText(body) != nil {
 		*f = before
 		return nil
 	}

@@ -42,7 +42,7 @@ func eachPair(text string, separator byte, visit func(name, value string) *Refus
 			continue
 		}
 		name, value, _ := strings.Cut(pair, "=")
-		if refusal := visit(Unescape(name, true), Unescape(value, true)); refusal != nil {
+		if refusal := visit(unescapeForm(name), unescapeForm(value)); refusal != nil {
 			return refusal
 		}
 	}
@@ -61,25 +61,25 @@ func Cookies(line string) iter.Seq2[string, string] {
 	}
 }
 
-// Unescape decodes percent escapes, and + as a space if plus is set. What is no escape stays.
-func Unescape(text string, plus bool) string {
-	if strings.IndexByte(text, '%') < 0 && (!plus || strings.IndexByte(text, '+') < 0) {
+// Unescape decodes percent escapes (RFC 3986 section 2.1). What is no escape stays.
+func Unescape(text string) string {
+	if strings.IndexByte(text, '%') < 0 {
 		return text
 	}
 	out := make([]byte, 0, len(text))
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '+' && plus:
-			out = append(out, ' ')
-		case c == '%' && i+2 < len(text) && isHex(text[i+1]) && isHex(text[i+2]):
+		if text[i] == '%' && i+2 < len(text) && isHex(text[i+1]) && isHex(text[i+2]) {
 			out = append(out, unhex(text[i+1])<<4|unhex(text[i+2]))
 			i += 2
-		default:
-			out = append(out, c)
+		} else {
+			out = append(out, text[i])
 		}
 	}
 	return string(out)
 }
+
+// unescapeForm decodes a name or value of a form, in which a plus is a space.
+func unescapeForm(text string) string { return Unescape(strings.ReplaceAll(text, "+", " ")) }
 
 func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'

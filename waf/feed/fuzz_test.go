@@ -26,7 +26,7 @@ func FuzzJSON(f *testing.F) {
 		var feed Feed
 		feed.limits = all
 		feed.nested = maxNested // strings are not looked into
-		refusal := feed.jsonText(text, false)
+		refusal := feed.jsonText(text)
 		if ok != (refusal == nil) || strings.TrimSpace(text) == "" {
 			if strings.TrimSpace(text) != "" {
 				t.Fatalf("%q: refused with %v, by encoding/json %v", text, refusal, !ok)

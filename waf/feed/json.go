@@ -15,15 +15,27 @@ const maxName = 128
 
 var badJSON = &Refusal{"json", http.StatusBadRequest, "the body is not JSON (RFC 8259)"}
 
-// jsonText lists the strings and odd keys of a JSON text, or of one after another if several is set.
-func (f *Feed) jsonText(text string, several bool) *Refusal {
+// jsonText lists the strings and odd keys of a JSON text.
+func (f *Feed) jsonText(text string) *Refusal {
+	s := scanner{feed: f, text: strings.TrimPrefix(text, "\uFEFF")}
+	if s.blank(); s.ended() {
+		return nil
+	}
+	if refusal := s.value(1); refusal != nil {
+		return refusal
+	}
+	if s.blank(); !s.ended() {
+		return badJSON
+	}
+	return nil
+}
+
+// jsonTexts lists those of one text after another, as on the lines of a log.
+func (f *Feed) jsonTexts(text string) *Refusal {
 	s := scanner{feed: f, text: strings.TrimPrefix(text, "\uFEFF")}
 	for s.blank(); !s.ended(); s.blank() {
 		if refusal := s.value(1); refusal != nil {
 			return refusal
-		}
-		if s.blank(); !several && !s.ended() {
-			return badJSON
 		}
 	}
 	return nil

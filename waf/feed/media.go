@@ -11,7 +11,6 @@ import (
 // A media is what a content type says about a body.
 type media struct {
 	kind     Kind
-	lines    bool   // JSON: one text after another
 	boundary string // multipart
 }
 
@@ -38,9 +37,7 @@ func parseMedia(lines []string) (media, *Refusal) {
 	if charset := params["charset"]; charset != "" && !isKnownCharset(charset) {
 		return media{}, badCharset
 	}
-	m := media{kind: kindOf(name), boundary: params["boundary"]}
-	m.lines = strings.HasSuffix(name, "ndjson") || strings.HasSuffix(name, "jsonl") || strings.HasSuffix(name, "json-seq") || strings.HasSuffix(name, "jsonlines")
-	return m, nil
+	return media{kind: kindOf(name), boundary: params["boundary"]}, nil
 }
 
 var badCharset = &Refusal{"charset", http.StatusUnsupportedMediaType, "not one that is inspected"}
@@ -60,7 +57,9 @@ func kindOf(name string) Kind {
 		return MultiBody
 	case name == "application/graphql":
 		return GraphBody
-	case strings.HasSuffix(sub, "json") || strings.HasSuffix(sub, "jsonl") || strings.HasSuffix(sub, "json-seq") || strings.HasSuffix(sub, "jsonlines"):
+	case strings.HasSuffix(sub, "ndjson"), strings.HasSuffix(sub, "jsonl"), strings.HasSuffix(sub, "jsonlines"), strings.HasSuffix(sub, "json-seq"), sub == "stream+json":
+		return JSONLines
+	case strings.HasSuffix(sub, "json"):
 		return JSONBody
 	case sub == "xml" || strings.HasSuffix(sub, "+xml"):
 		return XMLBody

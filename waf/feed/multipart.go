@@ -93,7 +93,7 @@ func (f *Feed) field(name string, m media, content string, depth int) *Refusal {
 	case JSONBody:
 		f.path = f.path[:0]
 		f.enter(name)
-		return f.jsonText(content, m.lines)
+		return f.jsonText(content)
 	case XMLBody:
 		return f.xml(content)
 	}
@@ -136,7 +136,7 @@ func parseDisposition(h textproto.MIMEHeader) (disposition, *Refusal) {
 	if hasStar {
 		_, encoded, _ := strings.Cut(star, "'")
 		_, encoded, _ = strings.Cut(encoded, "'")
-		d.files = append(d.files, Unescape(encoded, false))
+		d.files = append(d.files, Unescape(encoded))
 	}
 	return d, nil
 }

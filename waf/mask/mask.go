@@ -107,23 +107,7 @@ func (m *Masker) render(marks *marks, at int) string {
 	}
 	var out strings.Builder
 	for i := at; i < len(marks.text); {
-		piece, next := marks.text[i:i+1], i+1
-		if kind := marks.kind[i]; kind != 0 {
-			begin := i
-			for begin > 0 && marks.kind[begin-1] == kind {
-				begin--
-			}
-			for next < len(marks.text) && marks.kind[next] == kind {
-				next++
-			}
-			piece = label(m.finders[kind-1].label, marks.text[begin:next])
-		} else {
-			r, n := utf8.DecodeRuneInString(marks.text[i:])
-			next = i + n
-			if piece = marks.text[i:next]; r < ' ' || r == 0x7f || r == utf8.RuneError {
-				piece = "\uFFFD"
-			}
-		}
+		piece, next := m.piece(marks, i)
 		if out.Len()+len(piece) > MaxFragment {
 			break
 		}
@@ -131,6 +115,26 @@ func (m *Masker) render(marks *marks, at int) string {
 		i = next
 	}
 	return out.String()
+}
+
+// piece returns what is written for the character or secret at i, and where the next one begins.
+func (m *Masker) piece(marks *marks, i int) (piece string, next int) {
+	kind := marks.kind[i]
+	if kind == 0 {
+		r, n := utf8.DecodeRuneInString(marks.text[i:])
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return "\uFFFD", i + n
+		}
+		return marks.text[i : i+n], i + n
+	}
+	begin, end := i, i+1
+	for begin > 0 && marks.kind[begin-1] == kind {
+		begin--
+	}
+	for end < len(marks.text) && marks.kind[end] == kind {
+		end++
+	}
+	return label(m.finders[kind-1].label, marks.text[begin:end]), end
 }
 
 // label stands for a secret. A wallet keeps four characters at either end, so that its owner knows it.

@@ -40,6 +40,7 @@ func Resident(t testing.TB) int {
 // Cost sends every attack alone and 16 times at once, and fails if one computes for longer than a
 // request may, comes out wrong, or leaves more memory than the process may have.
 func Cost(t *testing.T, w *waf.WAF, most time.Duration, megabytes int) {
+	Long(t)
 	peak := 0
 	for _, a := range Attacks(t) {
 		var r waf.Result

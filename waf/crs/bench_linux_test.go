@@ -2,7 +2,7 @@ package crs
 
 import (
 	"fmt"
-	"net/http"
+
 	"strings"
 	"testing"
 
@@ -12,16 +12,6 @@ import (
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/waftest"
 )
-
-// browser are the fields that a browser sends.
-func browser(more ...string) http.Header {
-	h := http.Header{"User-Agent": {"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"}, "Accept": {"application/json, text/plain, */*"},
-		"Accept-Language": {"en-US,en;q=0.5"}, "Accept-Encoding": {"gzip, deflate, br"}}
-	for i := 0; i < len(more); i += 2 {
-		h.Set(more[i], more[i+1])
-	}
-	return h
-}
 
 // kilobyte is 1 KB of JSON with fifteen texts, of which no two are alike.
 func kilobyte(seed int) string {
@@ -137,4 +127,18 @@ func BenchmarkB2WeirParallel(b *testing.B) {
 			w.Inspect(b.Context(), &in, &r)
 		}
 	})
+}
+
+// Loading is off the road of requests.
+func BenchmarkC1Load(b *testing.B) {
+	for b.Loop() {
+		rules, err := New(Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := rules.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(waftest.Resident(b)), "MB")
 }
