@@ -58,12 +58,14 @@ type Inspection struct {
 	// Fault is why there is no verdict on what the request says: panic or saturated. Trace are the frames of
 	// the panic.
 	Fault, Trace string
-	// Incident names this one finding to asker and operator. It is empty unless Verdict is Blocked or Detected.
+	// Incident names this one finding to asker and operator. It is empty unless something was found.
 	Incident string
 }
 
-// Found reports whether the request was blocked, or would have been.
-func (i *Inspection) Found() bool { return i.Verdict == Blocked || i.Verdict == Detected }
+// Found reports whether the request was blocked, or would have been, for what it says.
+func (i *Inspection) Found() bool {
+	return i.Fault == "" && (i.Verdict == Blocked || i.Verdict == Detected)
+}
 
 // A Match is one rule of the firewall that matched, without a secret in it.
 type Match struct {

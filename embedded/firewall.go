@@ -64,7 +64,7 @@ func NewFirewalls(c *config.Config, p *policy.Policy, core func(CoreRules) (waf.
 		}
 		f.All = append(f.All, waf.New(waf.Options{
 			Rules:     rules,
-			Limits:    feed.Limits{Depth: spec.Depth, Values: spec.Values, Bytes: int(spec.Bytes), Inflated: int(spec.Inflated), Thorough: spec.Paranoia > 1},
+			Limits:    feed.Limits{Depth: spec.Depth, Values: spec.Values, Bytes: int(spec.Bytes), Inflated: int(spec.Inflated)},
 			Threshold: spec.Threshold,
 			Exclude:   exclusions(c.WAF.Exclude),
 			Mask:      p.Mask(),

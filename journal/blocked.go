@@ -92,7 +92,7 @@ func (j *Journal) inspected(d *weir.Decision, o weir.Outcome) {
 		if i.Verdict == weir.Detected {
 			j.line(d, o, slog.LevelInfo, "would be blocked")
 		}
-	case i.Fault != "":
+	case i.Verdict == weir.FailedOpen:
 		j.line(d, o, slog.LevelError, "passed uninspected", slog.String("fault", i.Fault), slog.String("trace", i.Trace))
 	}
 }

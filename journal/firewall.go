@@ -28,7 +28,7 @@ func (c *firewallCounts) add(i *weir.Inspection, rule *ruleCounts) {
 	if n := slices.Index(wafFaults[:], i.Fault); n >= 0 {
 		c.faults[n].Add(1)
 	}
-	if i.Verdict == weir.Blocked {
+	if i.Found() && i.Verdict == weir.Blocked {
 		rule.blocks.add(decisive(i))
 	}
 }
@@ -65,10 +65,7 @@ func (c *blockCounts) emit(namespace string, e emit) {
 
 // decisive returns the id of the firewall's rule that scored most, or the name of what else refused.
 func decisive(i *weir.Inspection) string {
-	switch {
-	case i.Fault != "":
-		return i.Fault
-	case i.Refused != "":
+	if i.Refused != "" {
 		return i.Refused
 	}
 	id, most := other, -1
