@@ -27,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type house struct {
 	engine  *engine.Engine
 	journal *journal.Journal
+	config  *config.Config
 	clock   clock
 }
 
@@ -51,7 +52,7 @@ func build(t testing.TB, yaml string, s engine.Store) *house {
 	if config.HasErrors(problems) {
 		t.Fatal(problems)
 	}
-	h := &house{journal: journal.New(journal.Options{Recent: 20_000, Rules: p.Names()})}
+	h := &house{config: cfg, journal: journal.New(journal.Options{Recent: 20_000, Rules: p.Names()})}
 	h.engine = engine.New(&engine.Snapshot{Policy: p, Store: s, Respond: respond.New(embedded.RespondOptions(cfg))}, h.journal, h.clock.now)
 	return h
 }
