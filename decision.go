@@ -21,6 +21,13 @@ const (
 	// AskedBefore: the request passed within the last 5 seconds, under the same [Request.ID], and was
 	// charged then. It passes again, charged nothing.
 	AskedBefore Reason = "asked before"
+
+	AttackFound   Reason = "attack found"         // the firewall's rules matched
+	Uninspectable Reason = "cannot be inspected"  // a limit or form that the firewall needs is not kept
+	NoInspector   Reason = "inspection saturated" // no slot was free in time
+	BodyTooLarge  Reason = "body too large"
+	BodyTooSlow   Reason = "body too slow"
+	BodyBroken    Reason = "body broken" // not framed as it says, or shorter
 )
 
 // A Decision is the whole answer to one request. It belongs to whoever asked for it until it is
@@ -37,6 +44,10 @@ type Decision struct {
 	HTTP     int  // the HTTP status that the action answers with; 200 when it passes
 	Degraded bool // the shared store did not answer; Reason or the statuses say what was done instead
 
+	// Firewall is how the request is to be inspected; nil: not at all. Inspection is what was found.
+	Firewall   *Firewall
+	Inspection Inspection
+
 	// Deferred are the hits that are charged once the answer's HTTP status is known and is one of
 	// OnlyStatuses. Until then they are looks in Hits.
 	Deferred     []Hit
@@ -48,8 +59,12 @@ type Decision struct {
 
 // Reset empties d for another request and keeps its memory.
 func (d *Decision) Reset() {
-	*d = Decision{Hits: d.Hits[:0], Statuses: d.Statuses[:0], Deferred: d.Deferred[:0], Keys: d.Keys[:0]}
+	*d = Decision{Hits: d.Hits[:0], Statuses: d.Statuses[:0], Deferred: d.Deferred[:0], Keys: d.Keys[:0],
+		Inspection: Inspection{Matches: d.Inspection.Matches[:0]}}
 }
+
+// Refuse makes of d, which passes so far, a rejection that answers with an HTTP status.
+func (d *Decision) Refuse(why Reason, status int) { d.Action, d.Reason, d.HTTP = Reject, why, status }
 
 // Refused reports whether the asker gets anything but a pass.
 func (d *Decision) Refused() bool { return d.Action != Pass && d.Action != Tag }

@@ -317,9 +317,13 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 var metric = regexp.MustCompile("`weir_([a-z_]+)")
 
 func TestDocumentedMetrics(t *testing.T) {
-	source, err := os.ReadFile("journal/metrics.go")
-	if err != nil {
-		t.Fatal(err)
+	var source []byte
+	for _, name := range []string{"journal/metrics.go", "journal/firewall.go"} {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, file...)
 	}
 	for _, p := range userPages(t) {
 		for _, m := range metric.FindAllStringSubmatch(p.prose(), -1) {

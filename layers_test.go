@@ -38,6 +38,9 @@ var house = map[string]room{
 	"replay/accesslog":   {layer: 1, modules: []string{"github.com/klauspost/compress"}},
 	"stickexport":        {layer: 1, modules: []string{"github.com/prometheus/client_golang"}},
 
+	"waf/feed": {layer: 1},
+	"waf/mask": {layer: 1},
+
 	"store/memory":    {layer: 2},
 	"store/redis":     {layer: 2, modules: []string{"github.com/redis/go-redis/v9"}},
 	"store/failover":  {layer: 2},
@@ -48,6 +51,11 @@ var house = map[string]room{
 	"internal/mark":   {layer: 2},
 
 	"front/envoyrls/descriptors": {layer: 2, modules: []string{"go.yaml.in/yaml/v3"}},
+
+	"waf":         {layer: 2},
+	"waf/waftest": {layer: 3},
+	"waf/fast":    {layer: 3, modules: []string{"github.com/corazawaf/libinjection-go"}},
+	"waf/crs":     {layer: 3, modules: []string{"github.com/corazawaf/coraza/v3", "github.com/corazawaf/coraza-coreruleset/v4", "github.com/wasilibs/go-re2"}},
 
 	"engine":                            {layer: 3},
 	"front/envoyrls/descriptors/follow": {layer: 3, modules: []string{"github.com/fsnotify/fsnotify"}},

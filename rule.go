@@ -54,6 +54,8 @@ type Rule struct {
 	TagHeader string // the request header that Tag sets
 	Tarpit    TarpitBounds
 	MaxBody   int64 // bytes; 0 is no bound
+	Pace      Pace  // of request bodies
+	Firewall  Firewall
 }
 
 // TarpitBounds are how long and how many askers a tarpit holds. Past them it rejects at once.

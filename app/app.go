@@ -45,6 +45,7 @@ type App struct {
 	journal *journal.Journal
 	store   *store
 	engine  *engine.Engine
+	shield  *embedded.Firewalls // of the snapshot in force
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
 	rls     *rls         // one of the fronts, or nil
@@ -93,10 +94,11 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	a.journal = journal.New(options)
-	s, err := a.snapshot(l, nil)
+	s, shield, err := a.snapshot(l, nil)
 	if err != nil {
 		return err
 	}
+	a.shield = shield
 	a.engine = engine.New(s, a.journal, time.Now)
 	if err = a.openFronts(l); err != nil {
 		return err
@@ -120,25 +122,41 @@ func (a *App) close() {
 	if a.store != nil {
 		a.store.close(a.log)
 	}
+	a.retire(a.shield, nil)
+}
+
+// retire closes what prev, which may be nil, does not share with next.
+func (a *App) retire(prev, next *embedded.Firewalls) {
+	if prev == nil {
+		return
+	}
+	if err := prev.CloseUnused(next); err != nil {
+		a.log.Warn("closing the firewall", "err", err)
+	}
 }
 
 // snapshot returns what a loaded configuration puts in force. It shares with prev, which may be nil,
-// the counts, and the connections to upstreams that stay.
-func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, error) {
+// the counts, the connections to upstreams that stay, and the firewall's rule sets.
+func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *embedded.Firewalls, error) {
 	var before []*engine.Upstream
 	if prev != nil {
 		before = prev.Upstreams
 	}
 	upstreams, err := proxy.NewUpstreams(upstreamOptions(l), before)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	shield, err := embedded.NewFirewalls(l.Config, l.Policy, coreRules, a.shield)
+	if err != nil {
+		return nil, nil, err
 	}
 	return &engine.Snapshot{
 		Policy:    l.Policy,
 		Store:     a.store.Store,
 		Respond:   respond.New(embedded.RespondOptions(l.Config)),
 		Upstreams: upstreams,
-	}, nil
+		Firewalls: shield.All,
+	}, shield, nil
 }
 
 // Run serves until ctx is done, then lets the requests in flight end, within the configured time. It

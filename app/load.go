@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/embedded/shared"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/envoyrls/environment"
@@ -180,10 +181,18 @@ func (o Options) environment() (env []string, flags map[string]string) {
 	return env, flags
 }
 
-// Explain decides req at now by the loaded configuration over an empty store, and counts nothing.
-func (l *Loaded) Explain(ctx context.Context, req weir.Request, now time.Time) *weir.Decision {
+// Explain decides req at now by the loaded configuration over an empty store, and counts nothing. The
+// firewall sees the URL and the header. An error means that it could not be loaded.
+func (l *Loaded) Explain(ctx context.Context, req weir.Request, now time.Time) (*weir.Decision, error) {
 	store := memory.New(memory.Options{MaxKeys: 1})
 	defer store.Close()
-	s := (&engine.Snapshot{Policy: l.Policy, Store: store}).Peeking()
-	return engine.New(s, journal.Discard(), func() time.Time { return now }).Decide(ctx, s, req)
+	shield, err := embedded.NewFirewalls(l.Config, l.Policy, coreRules, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := (&engine.Snapshot{Policy: l.Policy, Store: store, Firewalls: shield.All}).Peeking()
+	e := engine.New(s, journal.Discard(), func() time.Time { return now })
+	d := e.Decide(ctx, s, req)
+	e.Inspect(ctx, s, d, engine.Content{Proto: "HTTP/1.1", Absent: true})
+	return d, shield.CloseUnused(nil)
 }

@@ -154,7 +154,10 @@ func TestExplainCountsNothing(t *testing.T) {
 	req := weir.Request{Front: "proxy", Peer: netip.MustParseAddr("203.0.113.7"), Method: "GET", Host: "a", Path: "/", Header: http.Header{}, Trace: true}
 	noon := time.Date(2026, 3, 4, 12, 0, 15, 0, time.UTC)
 	for range 3 {
-		d := l.Explain(context.Background(), req, noon)
+		d, err := l.Explain(context.Background(), req, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
 		got := []any{d.Action, d.Statuses[0].Remaining, d.Statuses[0].ResetAfter, len(d.Client.Hops)}
 		if diff := cmp.Diff([]any{weir.Pass, int64(0), 45 * time.Second, 1}, got); diff != "" {
 			t.Errorf("decision (-want +got):\n%s", diff)

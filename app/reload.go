@@ -97,11 +97,11 @@ func (a *App) replace() error {
 // put does first everything that can fail, and then swaps once.
 func (a *App) put(loaded *Loaded) error {
 	prev := a.engine.Current()
-	next, err := a.snapshot(loaded, prev)
+	sum, err := loaded.Config.Hash()
 	if err != nil {
 		return err
 	}
-	sum, err := loaded.Config.Hash()
+	next, shield, err := a.snapshot(loaded, prev)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,10 @@ func (a *App) put(loaded *Loaded) error {
 	default: // it is to be looked at already
 	}
 	proxy.CloseIdle(prev.Upstreams, next.Upstreams)
+	a.retire(a.shield, shield)
+	a.shield = shield
 	a.nameRules()
+	a.journal.SetFirewall(loaded.Policy.Mask(), loaded.Config.WAF.Keep)
 	a.journal.SetLog(journal.Addresses(loaded.Config.Log.Addresses), loaded.Config.Log.RefusalsPerSecond)
 	if slices.ContainsFunc(changed, func(path string) bool { return strings.HasPrefix(path, "client.") }) {
 		a.journal.SetChain(embedded.ChainConfig(loaded.Policy))

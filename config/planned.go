@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -13,7 +12,7 @@ func Planned() []string {
 	return []string{
 		"whoami", "allow", "keys", "jwt", "plans", "self_service", "penalties",
 		"metrics.top_clients", "tracing",
-		"waf", "rules[].waf", "rules[].require_key", "rules[].scopes",
+		"rules[].require_key", "rules[].scopes",
 	}
 }
 
@@ -23,12 +22,11 @@ const notYet = "is not in this version of Weir yet"
 func (k *checker) planned() {
 	for _, field := range Diff(Default(), k.Config) {
 		isPlanned := func(part string) bool { return field == part || strings.HasPrefix(field, part+".") }
-		if slices.ContainsFunc(Planned(), isPlanned) && !isPlanned("waf") {
+		if slices.ContainsFunc(Planned(), isPlanned) {
 			k.wrong(field, notYet, "remove it")
 		}
 	}
 	k.plannedRules()
-	k.plannedWAF()
 }
 
 func (k *checker) plannedRules() {
@@ -44,38 +42,6 @@ func (k *checker) plannedRules() {
 			k.wrong(path+".scopes", notYet, "remove it")
 		}
 	}
-}
-
-// plannedWAF warns once where the file counts on a firewall. A setting that would only tune it does no
-// harm: what it would stop is stopped by nobody, and the warning says so.
-func (k *checker) plannedWAF() {
-	field := ""
-	for i, r := range k.Rules {
-		if r.WAF != nil && r.WAF.Mode != "off" {
-			field = fmt.Sprintf("rules[%d].waf", i)
-			break
-		}
-	}
-	if given := k.firstGiven("waf"); given != "" && k.WAF.Enabled && k.WAF.Mode != "off" {
-		field = given
-	}
-	if field != "" {
-		k.doubt(field, "the WAF is not in this version yet: requests are not inspected", "write waf: {enabled: false} until it is")
-	}
-}
-
-// firstGiven returns the section if it stands in the file, else one of its fields that a variable
-// gives, or "".
-func (k *checker) firstGiven(section string) string {
-	if k.given(section) {
-		return section
-	}
-	for _, field := range slices.Sorted(maps.Keys(k.places)) {
-		if strings.HasPrefix(field, section+".") {
-			return field
-		}
-	}
-	return ""
 }
 
 func (k *checker) plannedLimits(path string, limits []Limit) {

@@ -57,9 +57,9 @@ type Rule struct {
 	Scopes []string `yaml:"scopes"`
 	// The firewall's settings for this rule; what is not given is as in the top-level waf.
 	WAF *RuleWAF `yaml:"waf"`
-	// Largest request body; 413 above. 0 is no bound.
+	// Longest request body; 413 above. 0: waf.max_body where bodies are inspected, else no bound.
 	MaxBody Size `yaml:"max_body"`
-	// Whether bodies are inspected or streamed past the firewall.
+	// Whether bodies are inspected, or streamed past the firewall, which then sees the URL and the header.
 	Body string `yaml:"body" enum:"inspect,skip" default:"inspect"`
 }
 

@@ -66,35 +66,37 @@ type WAF struct {
 	Mode string `yaml:"mode" enum:"off,detect,block"`
 	// Set of rules.
 	Ruleset string `yaml:"ruleset" enum:"fast,crs"`
-	// Paranoia level of crs.
+	// Paranoia level of crs, 1 to 4. Each higher one finds more, and blocks more that is innocent.
 	Paranoia int `yaml:"paranoia"`
-	// Anomaly score at which crs blocks.
+	// Score at which a request is blocked. A certain finding scores 5.
 	AnomalyThreshold int `yaml:"anomaly_threshold"`
-	// Rule files of crs to load besides the common ones.
+	// What the services are written in: php, java, node. Only these rule files of crs are loaded beside
+	// the common ones. Empty: all.
 	Languages []string `yaml:"languages"`
 	// Findings to pass over.
 	Exclude []Exclude `yaml:"exclude"`
-	// Largest body.
+	// Longest body that is inspected, where the rule has no max_body; 413 above.
 	MaxBody Size `yaml:"max_body"`
-	// Largest body after inflating.
+	// Longest compressed body once it is inflated; 413 above, and above 100 times its size.
 	MaxInflated Size `yaml:"max_inflated"`
-	// Deepest nesting of a body.
+	// Deepest nesting of a body; 400 below.
 	MaxDepth int `yaml:"max_depth"`
-	// Most values in a body.
+	// Most values in a body; 413 above.
 	MaxValues int `yaml:"max_values"`
-	// Most text handed to the rules.
+	// Most text that is handed to the rules, without numbers, short words and base64; 413 above. At its
+	// default, fast takes as much as max_body.
 	InspectBytes Size `yaml:"inspect_bytes"`
-	// For the whole body; 408 afterwards.
+	// For the whole of an inspected body, and for a pause in any other; 408 afterwards.
 	BodyTimeout Duration `yaml:"body_timeout"`
-	// Slowest body; 408 below.
+	// Slowest body, on average once half of body_timeout is over; 408 below. 0B/s: none is too slow.
 	MinRate ByteRate `yaml:"min_rate"`
-	// How long a request waits for an inspection slot.
+	// How long a request waits for one of the inspection slots, of which there are as many as cores.
 	MaxWait Duration `yaml:"max_wait"`
-	// What follows when no slot is free in time.
+	// What follows when no slot is free in time: 503, or the request passes uninspected.
 	OnSaturation string `yaml:"on_saturation" enum:"reject,pass"`
-	// What is masked in reports: names of patterns, or regex:PATTERN.
+	// What is masked in logs and reports: names of patterns, or regex:PATTERN.
 	Mask []string `yaml:"mask"`
-	// How many blocked requests are kept.
+	// How many blocked requests are kept in memory.
 	Keep int `yaml:"keep"`
 }
 
@@ -104,20 +106,34 @@ type RuleWAF struct {
 	Mode string `yaml:"mode" enum:"off,detect,block"`
 	// Set of rules.
 	Ruleset string `yaml:"ruleset" enum:"fast,crs"`
+	// Paranoia level of crs.
+	Paranoia int `yaml:"paranoia"`
+	// Score at which a request is blocked.
+	AnomalyThreshold int `yaml:"anomaly_threshold"`
+	// What the service is written in.
+	Languages []string `yaml:"languages"`
+	// Most text that is handed to the rules.
+	InspectBytes Size `yaml:"inspect_bytes"`
+	// For the whole of an inspected body, and for a pause in any other.
+	BodyTimeout Duration `yaml:"body_timeout"`
+	// Slowest body.
+	MinRate ByteRate `yaml:"min_rate"`
 }
 
 // Exclude passes over a finding.
 type Exclude struct {
-	// Id of the rule.
+	// Id of the firewall's rule, as in the list of blocked requests.
 	Rule string `yaml:"rule"`
-	// Path as in rules.
+	// Path as in rules. Empty: everywhere.
 	Path string `yaml:"path"`
-	// Name of the parameter.
+	// Name of the parameter. Empty: any.
 	Parameter string `yaml:"parameter"`
 	// Why, for the operator.
 	Reason string `yaml:"reason"`
-	// Date after which the exclusion ends, YYYY-MM-DD.
+	// Last day on which it holds, in UTC, as in 2026-12-31. Empty: no end.
 	Until string `yaml:"until"`
+	// On trial: what it would release is still blocked, and marked.
+	Shadow bool `yaml:"shadow"`
 }
 
 // Keys says where API keys are read.

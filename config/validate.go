@@ -82,6 +82,7 @@ func (c *Config) validate(known []Problem) []Problem {
 	k.rules()
 	k.bounds()
 	k.askedOnly()
+	k.waf()
 	k.planned()
 	c.settleBroken(k.bad)
 	return k.problems
@@ -274,8 +275,6 @@ func (k *checker) bounds() {
 	k.between("store.breaker.failures", k.Store.Breaker.Failures, 1, 1_000_000)
 	k.span("store.breaker.probe_every", k.Store.Breaker.ProbeEvery, Duration(time.Millisecond), Duration(time.Hour))
 	k.span("store.redis.timeout", k.Store.Redis.Timeout, Duration(time.Millisecond), Duration(time.Minute))
-	k.between("waf.paranoia", k.WAF.Paranoia, 1, 4)
-	k.between("waf.anomaly_threshold", k.WAF.AnomalyThreshold, 1, 10_000)
 	k.between("log.refusals_per_second", k.Log.RefusalsPerSecond, 0, 1_000_000)
 	if k.Tracing.Sample < 0 || k.Tracing.Sample > 1 {
 		k.wrong("tracing.sample", fmt.Sprint(k.Tracing.Sample), "want 0 to 1")

@@ -20,6 +20,7 @@ import (
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/memory"
+	"github.com/weirgate/weir/waf"
 )
 
 // Options say what an engine is part of. The zero Options are good.
@@ -30,6 +31,13 @@ type Options struct {
 	// embedded/shared. Nil: such a configuration is refused, so that who counts in memory has no client of
 	// Redis in his program.
 	Shared func(*config.Config, Beside) (*Shared, error)
+	// CoreRules loads the OWASP Core Rule Set, as in
+	//
+	//	func(c embedded.CoreRules) (waf.Ruleset, error) { return crs.New(crs.Options{Paranoia: c.Paranoia, Languages: c.Languages, Values: c.Values}) }
+	//
+	// with package waf/crs, which a program that does without has not to be built with. Nil: ruleset crs is an
+	// error.
+	CoreRules func(CoreRules) (waf.Ruleset, error)
 }
 
 // A Beside is what a shared store finds in the process.
@@ -51,10 +59,11 @@ type Shared struct {
 // chain diagnosis are logged to [slog.Default]. It is safe for concurrent use.
 type Engine struct {
 	*engine.Engine
-	metrics http.Handler
-	memory  *memory.Store
-	shared  *Shared // nil: none
-	stop    func()
+	metrics   http.Handler
+	memory    *memory.Store
+	shared    *Shared // nil: none
+	firewalls *Firewalls
+	stop      func()
 }
 
 // Open returns an engine as the configuration file at path says, which is read once; the environment
@@ -98,8 +107,16 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 		e.memory.Close()
 		return nil, err
 	}
+	firewalls, err := NewFirewalls(cfg, p, o.CoreRules, nil)
+	if err != nil {
+		e.closeStores()
+		return nil, err
+	}
+	e.firewalls = firewalls
 	j = journal.New(e.journalOptions(cfg, p, o))
-	e.Engine = engine.New(&engine.Snapshot{Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg))}, j, time.Now)
+	e.Engine = engine.New(&engine.Snapshot{
+		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All,
+	}, j, time.Now)
 	e.metrics = j.Handler()
 	e.stop = background(j.Run)
 	return e, nil
@@ -144,6 +161,13 @@ func (e *Engine) Metrics() http.Handler { return e.metrics }
 // longer.
 func (e *Engine) Close() {
 	e.stop()
+	e.closeStores()
+	if err := e.firewalls.CloseUnused(nil); err != nil {
+		slog.Warn("closing the firewall", "err", err)
+	}
+}
+
+func (e *Engine) closeStores() {
 	if e.shared != nil {
 		if err := e.shared.Close(); err != nil {
 			slog.Warn("closing the shared store", "err", err)
@@ -177,6 +201,8 @@ func JournalOptions(c *config.Config, p *policy.Policy) journal.Options {
 		RefusalsPerSecond: c.Log.RefusalsPerSecond,
 		Rules:             p.Names(),
 		Chain:             ChainConfig(p),
+		Mask:              p.Mask(),
+		Keep:              c.WAF.Keep,
 	}
 }
 

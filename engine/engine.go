@@ -16,6 +16,7 @@ import (
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/respond"
+	"github.com/weirgate/weir/waf"
 )
 
 // A Snapshot is everything that a configuration decides, swapped as one. It is never changed.
@@ -26,6 +27,8 @@ type Snapshot struct {
 	// Upstreams are what the proxy front forwards to: one per route of the configuration, in its
 	// order, then the upstream of everything else (nil if there is none).
 	Upstreams []*Upstream
+	// Firewalls inspect: one for each of [policy.Policy.Firewalls], in its order. None: nothing is inspected.
+	Firewalls []*waf.WAF
 }
 
 // An Upstream is a service behind Weir, and the connections to it.
@@ -62,6 +65,7 @@ type Engine struct {
 	now       func() time.Time
 	leases    atomic.Uint64
 	decisions sync.Pool
+	inquiries sync.Pool
 }
 
 // New returns an engine that decides by s, tells j, and reads the time from now.
@@ -69,6 +73,7 @@ func New(s *Snapshot, j *journal.Journal, now func() time.Time) *Engine {
 	e := &Engine{journal: j, now: now}
 	e.leases.Store(rand.Uint64()) // replicas of one store must not hold each other's leases
 	e.decisions.New = func() any { return new(weir.Decision) }
+	e.inquiries.New = func() any { return new(inquiry) }
 	e.current.Store(s)
 	return e
 }

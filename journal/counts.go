@@ -38,6 +38,7 @@ type counts struct {
 	local             atomic.Uint64 // those of them that the local store answered
 	upstreamFailures  atomic.Uint64
 	faults            faultCounts
+	firewall          firewallCounts
 
 	reloads, reloadFailures atomic.Uint64
 	configHash              atomic.Uint64
@@ -56,6 +57,7 @@ type ruleCounts struct {
 	label     string // the rule's name as valid UTF-8
 	decisions [fronts][actions]atomic.Uint64
 	shadow    atomic.Uint64 // requests that a shadow limit would have refused
+	blocks    blockCounts
 }
 
 func newCounts(rules, faults []string, hash string) *counts {

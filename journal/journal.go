@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/internal/chain"
+	"github.com/weirgate/weir/waf/mask"
 )
 
 // Options are what a journal is given. The zero Options are good: nothing is logged, and the ring
@@ -28,6 +30,9 @@ type Options struct {
 	Faults []string // of connections that a front refuses, the only ones that become labels
 
 	Chain chain.Config // of the chain diagnosis
+
+	Mask *mask.Masker // what hides secrets in paths and hosts; nil: nothing is hidden
+	Keep int          // how many blocked requests are kept; 0: DefaultKeep
 
 	Backend string // what the store is: memory, also if empty, or redis
 	Gauges  Gauges
@@ -62,6 +67,8 @@ type Journal struct {
 	masker    *masker
 	lines     *lineLimit
 	evictions evictionAlarm
+	secrets   *secrets
+	blocked   *blockedRing
 }
 
 // New returns a journal in which nothing stands yet.
@@ -77,11 +84,14 @@ func New(o Options) *Journal {
 		log:       o.Log,
 		counts:    newCounts(o.Rules, o.Faults, o.ConfigHash),
 		ring:      newRing(o.Recent),
+		secrets:   new(secrets),
+		blocked:   newBlockedRing(o.Keep),
 		diagnosis: newDiagnosis(o.Chain),
 		masker:    newMasker(o.Addresses),
 		lines:     newLineLimit(o.RefusalsPerSecond),
 		evictions: evictionAlarm{read: o.Gauges.MemoryEvictions},
 	}
+	j.secrets.masker.Store(o.Mask)
 	j.metrics = newMetrics(j.counts, j.diagnosis, o)
 	return j
 }
@@ -102,6 +112,7 @@ func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 	j.metrics.observe(d, o)
 	j.ring.add(d, o)
 	j.diagnosis.observe(d)
+	j.inspected(d, o)
 	if d.Refused() {
 		j.refused(d, o)
 	}
@@ -111,7 +122,15 @@ func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 func (j *Journal) StoreWaited(d time.Duration) { j.metrics.store.Observe(d.Seconds()) }
 
 // Recent returns the last n decisions, or as many as are kept, newest first.
-func (j *Journal) Recent(n int) []Entry { return j.ring.recent(n) }
+func (j *Journal) Recent(n int) []Entry {
+	entries := j.ring.recent(n)
+	for i := range entries {
+		e := &entries[i]
+		e.Path = j.secrets.path(e.Path, len(e.Path) > maxPath-utf8.UTFMax)
+		e.Host = j.secrets.host(e.Host, len(e.Host) > maxHost-utf8.UTFMax)
+	}
+	return entries
+}
 
 // Totals returns what was counted since the start.
 func (j *Journal) Totals() Totals { return j.counts.totals() }
@@ -127,6 +146,12 @@ func (j *Journal) SetRules(names []string) { j.counts.setRules(names) }
 func (j *Journal) SetLog(a Addresses, refusalsPerSecond int) {
 	j.masker.set(a)
 	j.lines.perSecond.Store(int64(refusalsPerSecond))
+}
+
+// SetFirewall changes what hides secrets, and how many blocked requests are kept.
+func (j *Journal) SetFirewall(m *mask.Masker, keep int) {
+	j.secrets.masker.Store(m)
+	j.blocked.resize(keep)
 }
 
 // Reloaded notes that another configuration is in force. Its hash is a hex digest; the log and the

@@ -57,11 +57,11 @@ func (m *masker) client(c *weir.Client) string {
 		return m.hash(c)
 	}
 	masked := *c
-	masked.Prefix = mask(c.Prefix)
+	masked.Prefix = network(c.Prefix)
 	if c.Source != weir.Unresolved || !c.Via.IsValid() {
 		return masked.Key()
 	}
-	return "unresolved:" + mask(netip.PrefixFrom(c.Via, c.Via.BitLen())).String()
+	return "unresolved:" + network(netip.PrefixFrom(c.Via, c.Via.BitLen())).String()
 }
 
 func (m *masker) hash(c *weir.Client) string {
@@ -70,8 +70,8 @@ func (m *masker) hash(c *weir.Client) string {
 	return "hash:" + hex.EncodeToString(mac.Sum(nil)[:hashBytes])
 }
 
-// mask returns the network around p that may be known; a wider p stays as it is.
-func mask(p netip.Prefix) netip.Prefix {
+// network returns the network around p that may be known; a wider p stays as it is.
+func network(p netip.Prefix) netip.Prefix {
 	bits := maskedIPv6
 	if p.Addr().Is4() {
 		bits = maskedIPv4

@@ -40,7 +40,7 @@ func newMetrics(c *counts, g *diagnosis, o Options) *metrics {
 	}
 	m.registry.MustRegister(m.requests, m.upstream, m.store, m.chainEntries)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, families := range [][]family{decisionFamilies(c), storeFamilies(c, o), clientFamilies(c, g), processFamilies(c, o), gaugeFamilies(o.Gauges)} {
+	for _, families := range [][]family{decisionFamilies(c), storeFamilies(c, o), firewallFamilies(c), clientFamilies(c, g), processFamilies(c, o), gaugeFamilies(o.Gauges)} {
 		for _, f := range families {
 			m.registry.MustRegister(f)
 		}

@@ -117,6 +117,16 @@ func TestScrape(t *testing.T) {
 		`weir_upstream_duration_seconds_count`:                              2,
 		`weir_upstream_duration_seconds_sum`:                                1.015,
 		`weir_upstream_failures_total`:                                      1,
+		`weir_waf_blocks_total{namespace="search",rule="other"}`:            0,
+		`weir_waf_blocks_total{namespace="static",rule="other"}`:            0,
+		`weir_waf_errors_total{reason="panic"}`:                             0,
+		`weir_waf_errors_total{reason="saturated"}`:                         0,
+		`weir_waf_verdicts_total{verdict="block"}`:                          0,
+		`weir_waf_verdicts_total{verdict="detect"}`:                         0,
+		`weir_waf_verdicts_total{verdict="fail_open"}`:                      0,
+		`weir_waf_verdicts_total{verdict="off"}`:                            3,
+		`weir_waf_verdicts_total{verdict="pass"}`:                           0,
+		`weir_waf_verdicts_total{verdict="skip"}`:                           0,
 	}
 	got := withPrefix(scrape(t, j), "weir_")
 	maps.DeleteFunc(got, func(name string, _ float64) bool {
@@ -259,6 +269,10 @@ func checkLabels(t *testing.T, series map[string]float64) {
 		"result":  regexp.MustCompile(`^(success|failure)$`),
 		"rule":    regexp.MustCompile(`^(search|static|none|other)$`),
 		"version": regexp.MustCompile(`^$`),
+
+		"namespace": regexp.MustCompile(`^(search|static|none|other)$`),
+		"reason":    regexp.MustCompile(`^(panic|saturated)$`),
+		"verdict":   regexp.MustCompile(`^(` + strings.Join(weir.Verdicts(), "|") + `)$`),
 	}
 	label := regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
 	for name := range withPrefix(series, "weir_") {

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -11,19 +10,24 @@ import (
 
 // refused writes one log line about d, unless this second has had its share of lines.
 func (j *Journal) refused(d *weir.Decision, o weir.Outcome) {
-	suppressed, ok := j.lines.take(d.At.Add(o.Duration))
-	if !ok {
-		return
-	}
+	j.line(d, o, slog.LevelInfo, "refused")
+}
+
+// about is what a log line says of d.
+func (j *Journal) about(d *weir.Decision, o weir.Outcome) []slog.Attr {
 	var attrs []slog.Attr
 	if hasClient(&d.Client) {
 		attrs = append(attrs, slog.String("client", j.masker.client(&d.Client)), slog.String("source", d.Client.Source.String()))
 	}
+	path := j.secrets.path(d.Request.Path, false)
+	if d.Inspection.Verdict != weir.Uninspected && d.Inspection.Verdict != weir.Clean {
+		path = j.secrets.template(d.Request.Path)
+	}
 	attrs = append(attrs,
 		slog.String("front", frontNames[frontIndex(d.Request.Front)]),
 		slog.String("method", printable(d.Request.Method, maxMethod)),
-		slog.String("host", printable(d.Request.Host, maxHost)),
-		slog.String("path", printable(d.Request.Path, maxPath)),
+		slog.String("host", printable(j.secrets.host(d.Request.Host, false), maxHost)),
+		slog.String("path", printable(path, maxPath)),
 		slog.String("action", d.Action.String()),
 		slog.String("reason", string(d.Reason)),
 		slog.Int("status", o.HTTP),
@@ -31,16 +35,16 @@ func (j *Journal) refused(d *weir.Decision, o weir.Outcome) {
 	if d.Rule != nil {
 		attrs = append(attrs, slog.String("rule", d.Rule.Name))
 	}
+	if d.Inspection.Found() {
+		return append(attrs, found(&d.Inspection)...)
+	}
 	if t := tightest(d); t != nil && !t.Allowed {
 		attrs = append(attrs, slog.String("limit", t.Limit.Name))
 	}
 	if retry := wait(d.RetryAfter()); retry != nil {
 		attrs = append(attrs, slog.Float64("retry_after", *retry))
 	}
-	if suppressed > 0 {
-		attrs = append(attrs, slog.Uint64("suppressed", suppressed))
-	}
-	j.log.LogAttrs(context.Background(), slog.LevelInfo, "refused", attrs...)
+	return attrs
 }
 
 // flush tells how many refusals had no line since the last one that had.

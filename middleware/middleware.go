@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"sync"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
@@ -31,6 +32,7 @@ type Middleware struct {
 	front   string
 	peer    func(*http.Request) (netip.Addr, bool)
 	tarpit  tarpit.Tarpit
+	bodies  sync.Pool    // of *[]byte, each empty
 	metrics http.Handler // nil but for Open's
 }
 
@@ -58,8 +60,13 @@ type Call struct {
 	// is seen from outside.
 	Outcome weir.Outcome
 
+	body    *body
 	context callContext // lies here so that Wrap needs no memory of its own
 }
+
+// BodyRefused reports whether the body was ended because it is too long, too slow or broken. Whatever the
+// handler answers then, what is sent says so.
+func (c *Call) BodyRefused() bool { return c.body.fault.Load() != nil }
 
 // FromContext returns the call that ctx belongs to, or nil. Only handlers behind Wrap have one.
 func FromContext(ctx context.Context) *Call {
@@ -100,8 +107,8 @@ func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, next func(htt
 		m.refuse(w, r, s, d)
 		return
 	}
-	x := &exchange{call: Call{Decision: d, Snapshot: s}, request: r}
-	x.w.to, x.w.exchange = w, x
+	x := &exchange{house: m, call: Call{Decision: d, Snapshot: s}, request: r}
+	x.w.to, x.w.exchange, x.call.body = w, x, &x.body
 	m.admit(x, next)
 }
 
@@ -123,6 +130,7 @@ func (m *Middleware) end(x *exchange, finished bool) {
 	if finished && gone == nil {
 		x.w.finish()
 	}
+	x.leave()
 	switch {
 	case c.Outcome.Err != nil:
 	case gone != nil:

@@ -21,7 +21,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, s *engine.Sn
 	if d.Action == weir.Tarpit {
 		m.hold(w, r, d)
 	}
-	disposeBody(w, r)
+	dispose(w, r)
 	o.HTTP = s.Respond.Refusal(w, r, d)
 	o.Err = r.Context().Err()
 }
@@ -31,10 +31,10 @@ const (
 	maxUnread = 64 << 10               // how much of it is read, in bytes
 )
 
-// disposeBody reads the body of r that nobody wants, so that the connection can be used again. One that
+// dispose reads the body of r that nobody wants, so that the connection can be used again. One that
 // is long, or does not come, ends the connection with the answer: net/http would wait for it before
 // answering, for as long as the asker likes.
-func disposeBody(w http.ResponseWriter, r *http.Request) {
+func dispose(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 1 || r.ContentLength == 0 || r.Header["Expect"] != nil {
 		return
 	}
@@ -46,8 +46,16 @@ func disposeBody(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	closing(w, r)
+}
+
+// closing ends the connection with the answer, whose body will not be read any further.
+func closing(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 1 {
+		return
+	}
 	w.Header().Set("Connection", "close")
-	_ = c.SetReadDeadline(longAgo)
+	_ = http.NewResponseController(w).SetReadDeadline(longAgo)
 }
 
 // longAgo as a deadline ends all reading.

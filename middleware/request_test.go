@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/engine"
 )
 
 // seen is what of a request target a decision may depend on.
@@ -173,8 +174,9 @@ func TestWithoutARule(t *testing.T) {
 	r := local("POST", "/", "192.0.2.1")
 	r.ContentLength = 1 << 40
 	d := &weir.Decision{Action: weir.Tag}
-	if got := marked(r, d); got != r || tooLong(d, r) {
-		t.Errorf("marked %v, too long %v", got != r, tooLong(d, r))
+	x := &exchange{call: Call{Decision: d, Snapshot: new(engine.Snapshot)}, request: r}
+	if got := marked(r, d); got != r || !x.take() || d.Refused() {
+		t.Errorf("marked %v, refused %v", got != r, d.Refused())
 	}
 }
 

@@ -2,36 +2,40 @@ package middleware
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"time"
 
 	"github.com/weirgate/weir"
 )
 
 // An exchange is one admitted request and its answer, in one piece of memory.
 type exchange struct {
-	call     Call
-	request  *http.Request
-	body     boundedBody
-	tooLarge atomic.Bool // the body went past its bound
-	w        hijackable
+	house   *Middleware
+	call    Call
+	request *http.Request
+	body    body
+	held    *heldBody // the body, once it was read whole, or nil
+	w       hijackable
 }
 
-// pass hands x to next, if its body may be as long as it says.
+// pass hands x to next, if its body and its firewall let it.
 func (x *exchange) pass(next func(http.ResponseWriter, *http.Request, *Call)) {
 	r := x.request
 	if !x.call.Snapshot.Policy.Disabled {
-		if tooLong(x.call.Decision, r) {
-			x.call.Snapshot.Respond.Problem(&x.w, r, http.StatusRequestEntityTooLarge, tooLarge)
+		if !x.take() {
 			return
 		}
-		x.boundBody()
 		r = marked(r, x.call.Decision)
 	}
 	next(x.w.asFor(), r, &x.call)
+}
+
+// refuse answers x with a rejection.
+func (x *exchange) refuse(why weir.Reason, status int) {
+	x.call.Decision.Refuse(why, status)
+	x.w.status = x.call.Snapshot.Respond.Refusal(x.w.to, x.request, x.call.Decision)
 }
 
 // response is the writer that next gets. It sets the rate limit fields the moment the header is sent,
@@ -40,7 +44,7 @@ type response struct {
 	to       http.ResponseWriter
 	exchange *exchange
 	status   int  // sent, or 0
-	replaced bool // the answer is a 413 in place of next's
+	replaced bool // the answer is a refusal in place of next's
 }
 
 // A hijackable is a response over HTTP/1, which can be taken over and knows sendfile.
@@ -57,6 +61,16 @@ func (w *hijackable) asFor() http.ResponseWriter {
 // Unwrap lets [http.ResponseController] reach deadlines and full duplex.
 func (w *response) Unwrap() http.ResponseWriter { return w.to }
 
+// SetReadDeadline is what [http.ResponseController] calls. The body's pace holds beside it.
+func (w *response) SetReadDeadline(t time.Time) error {
+	asked := int64(0)
+	if !t.IsZero() {
+		asked = t.UnixNano()
+	}
+	w.exchange.body.asked.Store(asked)
+	return http.NewResponseController(w.to).SetReadDeadline(t)
+}
+
 func (w *response) Header() http.Header { return w.to.Header() }
 
 // WriteHeader sends the header. Informational ones pass as they are.
@@ -69,8 +83,8 @@ func (w *response) WriteHeader(status int) {
 		w.to.WriteHeader(status) // net/http tells the author of next
 		return
 	}
-	if w.exchange.tooLarge.Load() {
-		w.replace()
+	if fault := w.exchange.body.fault.Load(); fault != nil {
+		w.replace(fault)
 		return
 	}
 	w.commit(status)
@@ -86,13 +100,10 @@ func (w *response) commit(status int) {
 	}
 }
 
-const tooLarge = "The request body is larger than the service takes."
-
-// replace answers 413 where next was kept from reading the whole body, whatever next says.
-func (w *response) replace() {
-	w.commit(http.StatusRequestEntityTooLarge)
+// replace refuses where next was kept from reading the whole body, whatever next says.
+func (w *response) replace(fault *bodyFault) {
 	w.replaced = true
-	w.exchange.call.Snapshot.Respond.Problem(w.to, w.exchange.request, w.status, tooLarge)
+	w.exchange.refuse(fault.why, fault.status)
 }
 
 // start sends the implied header.
@@ -104,10 +115,10 @@ func (w *response) start() {
 
 // finish sets the fields of an answer that net/http will complete, since next did not write any.
 func (w *response) finish() {
-	switch {
+	switch fault := w.exchange.body.fault.Load(); {
 	case w.status != 0:
-	case w.exchange.tooLarge.Load():
-		w.replace()
+	case fault != nil:
+		w.replace(fault)
 	default:
 		w.commit(http.StatusOK)
 	}
@@ -163,43 +174,4 @@ func (w *hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		w.status = sent
 	}
 	return conn, buffered, err
-}
-
-// A boundedBody fails once more than its bound was read, and notes that it did.
-type boundedBody struct {
-	io.ReadCloser
-	tooLarge *atomic.Bool
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		var past *http.MaxBytesError
-		b.tooLarge.CompareAndSwap(false, errors.As(err, &past))
-	}
-	return n, err
-}
-
-// tooLong reports whether r declares a body above the rule's bound.
-func tooLong(d *weir.Decision, r *http.Request) bool {
-	return maxBody(d) > 0 && r.ContentLength > maxBody(d)
-}
-
-// boundBody puts the rule's bound before a body of undeclared length. A declared one is bounded by
-// net/http.
-func (x *exchange) boundBody() {
-	bound := maxBody(x.call.Decision)
-	if bound == 0 || x.request.ContentLength >= 0 {
-		return
-	}
-	// net/http's own writer must be given: then the connection ends with the answer.
-	x.body = boundedBody{http.MaxBytesReader(x.w.to, x.request.Body, bound), &x.tooLarge}
-	x.request.Body = &x.body
-}
-
-func maxBody(d *weir.Decision) int64 {
-	if d.Rule == nil {
-		return 0
-	}
-	return d.Rule.MaxBody
 }

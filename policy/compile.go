@@ -30,6 +30,7 @@ func Compile(cfg *config.Config) (*Policy, []config.Problem) {
 	}
 	c.client()
 	c.exemptAddresses()
+	c.masker()
 	c.rules()
 	c.routes()
 	c.lint()
@@ -203,6 +204,7 @@ func (c *compiler) effects(r *Rule, from *config.Rule) {
 		MaxHeldPerClient: cmp.Or(from.Tarpit.MaxHeldPerClient, 2),
 	}
 	r.MaxBody = int64(from.MaxBody)
+	c.firewall(r, from)
 	if from.Cost != nil {
 		r.cost = *from.Cost
 	}

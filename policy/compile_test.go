@@ -275,8 +275,10 @@ default: {action: drop, mode: off}
 		{Name: "default", Host: "*", Path: "*", Method: "*", Action: weir.Drop, Mode: weir.Off, TagHeader: "X-Weir-Tag", Tarpit: bounds},
 	}
 	var got []weir.Rule
-	for _, r := range p.Rules() {
+	for i, r := range p.Rules() {
 		got = append(got, r.Rule)
+		want[i].Pace = weir.Pace{Timeout: 10 * time.Second, MinRate: 500}
+		want[i].Firewall = weir.Firewall{Mode: weir.Enforce, MaxBody: 1 << 20}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/clientip"
+	"github.com/weirgate/weir/waf/mask"
 )
 
 // A Policy is a compiled configuration. It is never changed, and safe for concurrent use.
@@ -25,6 +26,8 @@ type Policy struct {
 	index           index   // of rules, by position
 	routes          bool    // there are some
 	routeIndex      index
+	firewalls       []Firewall
+	mask            *mask.Masker
 }
 
 // unresolved is what happens to clients that could not be resolved.
@@ -54,7 +57,9 @@ func (p *Policy) Match(d *weir.Decision) *Rule {
 		return settle(d, weir.Reject, weir.AmbiguousPath, http.StatusBadRequest)
 	}
 	r, also := p.find(&d.Request, path), (*Rule)(nil)
+	d.Firewall = &r.Firewall
 	if f != plain {
+		d.Firewall = p.strictest(&d.Request, r)
 		r, also = p.careful(&d.Request, r)
 	}
 	d.Rule = &r.Rule

@@ -61,6 +61,10 @@ func appendExtensions(b []byte, p *problem) []byte {
 		b = append(b, `,"rule":`...)
 		b = appendJSON(b, p.d.Rule.Name)
 	}
+	if incident := p.d.Inspection.Incident; incident != "" {
+		b = append(b, `,"incident":`...)
+		b = appendJSON(b, incident)
+	}
 	if p.wait > 0 {
 		b = append(b, `,"retry_after":`...)
 		b = strconv.AppendInt(b, p.wait, 10)
@@ -85,5 +89,8 @@ func appendPage(b []byte, p *problem) []byte {
 	b = append(b, `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">`...)
 	b = append(b, `<title>`+title+`</title></head><body><h1>`+title+`</h1><p>`...)
 	b = append(b, html.EscapeString(p.detail)...)
+	if p.d != nil && p.d.Inspection.Incident != "" {
+		b = append(b, "</p><p>Incident "+p.d.Inspection.Incident...)
+	}
 	return append(b, "</p></body></html>\n"...)
 }

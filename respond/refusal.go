@@ -22,6 +22,9 @@ func (r *Responder) Refusal(w http.ResponseWriter, req *http.Request, d *weir.De
 		f.text = strconv.AppendInt(f.text, p.wait, 10)
 		f.end("Retry-After")
 	}
+	if p.status == http.StatusRequestTimeout {
+		f.add("Connection", "close")
+	}
 	r.addLimits(&f, d)
 	f.add("Access-Control-Expose-Headers", r.exposed())
 	*b = r.send(w, req, &f, &p)
@@ -136,8 +139,8 @@ func retryAfter(d *weir.Decision) int64 {
 func appendDetail(b []byte, d *weir.Decision, wait int64) []byte {
 	var few [8]*weir.Status
 	tightest := tightestFirst(few[:0], d)
-	if len(tightest) == 0 || tightest[0].Allowed {
-		return append(b, details(d.Reason)...)
+	if len(tightest) == 0 || tightest[0].Allowed || d.Reason != weir.OverLimit && d.Reason != weir.TooManyHeld {
+		return append(b, details(d)...)
 	}
 	l := tightest[0].Limit
 	b = append(b, "The limit "...)
@@ -162,8 +165,8 @@ func left(s *weir.Status) string {
 }
 
 // details is a sentence for refusals without a limit.
-func details(reason weir.Reason) string {
-	switch reason {
+func details(d *weir.Decision) string {
+	switch d.Reason {
 	case weir.StoreFailed:
 		return "The request cannot be counted at the moment."
 	case weir.ClientUnresolved:
@@ -172,6 +175,18 @@ func details(reason weir.Reason) string {
 		return "The path can be read in more than one way."
 	case weir.BadRequest:
 		return "The request target is not valid."
+	case weir.AttackFound:
+		return "The request looks like an attack. If it is none, tell the service's operator the incident."
+	case weir.Uninspectable:
+		return "The request cannot be inspected: " + d.Inspection.Refused + ": " + d.Inspection.Detail + "."
+	case weir.NoInspector:
+		return "The request cannot be inspected at the moment."
+	case weir.BodyTooLarge:
+		return "The request body is larger than the service takes."
+	case weir.BodyTooSlow:
+		return "The request body came too slowly."
+	case weir.BodyBroken:
+		return "The request body is broken, or not as long as it said."
 	}
-	return "The request was refused: " + string(reason) + "."
+	return "The request was refused: " + string(d.Reason) + "."
 }

@@ -2,6 +2,7 @@ package respond
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/weirgate/weir"
@@ -63,7 +64,7 @@ type WAF struct {
 	Verdict   string   `json:"verdict"`
 	Ruleset   *string  `json:"ruleset"`
 	Inspected *string  `json:"inspected"`
-	Rules     []string `json:"rules"`
+	Rules     []string `json:"rules"` // ids of those that matched, or the limit that is not kept
 	Incident  *string  `json:"incident"`
 }
 
@@ -72,7 +73,7 @@ func View(d *weir.Decision) Decision {
 	v := Decision{
 		Client:   viewClient(&d.Client),
 		Limits:   make([]Limit, 0, len(d.Statuses)),
-		WAF:      WAF{Verdict: "off", Rules: []string{}},
+		WAF:      viewWAF(&d.Inspection),
 		Action:   d.Action.String(),
 		Reason:   string(d.Reason),
 		Status:   d.HTTP,
@@ -119,6 +120,19 @@ func viewClient(c *weir.Client) Client {
 	if c.Prefix.IsValid() {
 		bits := c.Prefix.Bits()
 		v.Prefix = &bits
+	}
+	return v
+}
+
+func viewWAF(i *weir.Inspection) WAF {
+	v := WAF{Verdict: i.Verdict.String(), Ruleset: present(i.Ruleset), Inspected: present(i.Inspected), Rules: []string{}, Incident: present(i.Incident)}
+	if i.Refused != "" {
+		v.Rules = append(v.Rules, i.Refused)
+	}
+	for _, m := range i.Matches {
+		if !slices.Contains(v.Rules, m.Rule) {
+			v.Rules = append(v.Rules, m.Rule)
+		}
 	}
 	return v
 }

@@ -44,7 +44,10 @@ func explainCommand() *cobra.Command {
 			if err := loaded.Err(); err != nil {
 				return err
 			}
-			d := loaded.Explain(cmd.Context(), r, time.Now())
+			d, err := loaded.Explain(cmd.Context(), r, time.Now())
+			if err != nil {
+				return err
+			}
 			if asJSON {
 				return writeDecision(cmd.OutOrStdout(), d)
 			}
@@ -129,8 +132,24 @@ func tellDecision(w io.Writer, d *weir.Decision, why string) error {
 			d.Hits[i].N, s.Remaining, s.Limit.Capacity(), refusedWord(s))
 		fmt.Fprintf(t, "\tkey\t%s\n", d.Hits[i].Key)
 	}
+	tellInspection(t, &d.Inspection)
 	fmt.Fprintf(t, "action\t%s\t%s, HTTP status %d\n", d.Action, d.Reason, d.HTTP)
 	return t.Flush()
+}
+
+// tellInspection prints what the firewall found.
+func tellInspection(w io.Writer, i *weir.Inspection) {
+	if i.Verdict == weir.Uninspected {
+		fmt.Fprintln(w, "waf\toff\tthe request is not inspected")
+		return
+	}
+	fmt.Fprintf(w, "waf\t%s\truleset %s, score %d, inspected %s\n", i.Verdict, i.Ruleset, i.Score, i.Inspected)
+	if i.Refused != "" {
+		fmt.Fprintf(w, "\t%s\t%s\n", i.Refused, i.Detail)
+	}
+	for _, m := range i.Matches {
+		fmt.Fprintf(w, "\t%s\t%s in %s %s, score %d: %s\n", m.Rule, m.Class, m.Location, m.Name, m.Score, m.Fragment)
+	}
 }
 
 func trustWord(trusted bool) string {

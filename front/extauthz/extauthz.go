@@ -120,6 +120,7 @@ func (s *Server) decide(ctx context.Context, question *authpb.CheckRequest) *aut
 	snapshot := s.engine.Current()
 	d := s.engine.Decide(ctx, snapshot, request(ctx, snapshot.Policy.Resolver(), question.GetAttributes()))
 	d.Deferred = d.Deferred[:0] // what the service answers is never known here
+	s.engine.Inspect(ctx, snapshot, d, engine.Content{Absent: true})
 	o := weir.Outcome{HTTP: http.StatusOK}
 	defer func() { s.engine.Record(snapshot, d, o) }()
 	if d.Refused() {

@@ -80,6 +80,7 @@ func (a *ask) plain() {
 func (a *ask) decide(w http.ResponseWriter, req weir.Request) {
 	d := a.engine.Decide(a.request.Context(), a.snapshot, req)
 	d.Deferred = d.Deferred[:0] // what the service answers is never known here
+	a.engine.Inspect(a.request.Context(), a.snapshot, d, engine.Content{Absent: true})
 	var o weir.Outcome
 	defer func() { a.engine.Record(a.snapshot, d, o) }()
 	if d.Refused() {

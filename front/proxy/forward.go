@@ -53,6 +53,7 @@ func (t *transfer) fail(err error) {
 		err = &guard.Error{Fault: fault}
 		status, detail = fault.Status(), fault.String()
 		t.w.Header().Set("Connection", "close")
+	case t.call.BodyRefused(): // the middleware says why
 	case t.body.broken.Load():
 		status, detail = http.StatusBadRequest, "The request's body is not as long as it said."
 		t.w.Header().Set("Connection", "close")

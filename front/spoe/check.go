@@ -86,6 +86,7 @@ func (k *check) decide() {
 	k.snapshot.Policy.Resolver().Behind(&k.request, src)
 	k.decision = k.server.engine.Decide(context.Background(), k.snapshot, k.request)
 	k.decision.Deferred = k.decision.Deferred[:0] // what the service answers is never known here
+	k.server.engine.Inspect(context.Background(), k.snapshot, k.decision, engine.Content{Absent: true})
 	if k.decision.Refused() {
 		k.decision.Action = weir.Reject // nothing is dropped or held in the name of a proxy
 	}

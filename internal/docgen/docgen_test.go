@@ -151,7 +151,7 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	if err != nil || len(names) == 0 {
 		t.Fatalf("%d files, %v", len(names), err)
 	}
-	for _, name := range append(names, filepath.Join(root, "config/testdata/planned.yaml")) {
+	for _, name := range names {
 		if err := schema.Validate(load(t, name)); err != nil {
 			t.Errorf("%s: %v", filepath.Base(name), err)
 		}
@@ -185,8 +185,8 @@ func TestSchemaSpellsAsTheParser(t *testing.T) {
 		}
 	}
 	fields := []string{
-		"limits: [{name: a, rate: %s}]", "server: {drain: %s}", "waf: {max_inflated: %s}", "waf: {min_rate: %s}", "client: {ipv6_tiers: {48: %s}}",
-		"waf: {max_depth: %s}", "html: %s", "data_dir: %s", "headers: %s", "limits: [{name: a, in_flight: %s}]", "limits: [{name: a, rate: 1/s, per: %s}]",
+		"limits: [{name: a, rate: %s}]", "server: {drain: %s}", "rules: [{name: a, path: /a, max_body: %s}]", "waf: {min_rate: %s}", "client: {ipv6_tiers: {48: %s}}",
+		"client: {from_right: %s}", "html: %s", "data_dir: %s", "headers: %s", "limits: [{name: a, in_flight: %s}]", "limits: [{name: a, rate: 1/s, per: %s}]",
 		"client: {path: [%s]}", "waf: {mask: [%s]}", "waf: {mask: %s}", "rules: %s", "matching: %s",
 	}
 	for _, field := range fields {

@@ -2,6 +2,7 @@
 package enginetest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/weirgate/weir/config"
@@ -11,7 +12,8 @@ import (
 	"github.com/weirgate/weir/respond"
 )
 
-// Snapshot returns what the text of a configuration file describes, over s. A faulty text ends the test.
+// Snapshot returns what the text of a configuration file describes, over s; with a firewall only if the text names
+// waf, so that bodies stream for all other tests. A faulty text ends the test.
 func Snapshot(tb testing.TB, yaml string, s engine.Store) *engine.Snapshot {
 	tb.Helper()
 	cfg, problems := config.Parse("weir.yaml", []byte(yaml), nil)
@@ -22,5 +24,13 @@ func Snapshot(tb testing.TB, yaml string, s engine.Store) *engine.Snapshot {
 	if config.HasErrors(problems) {
 		tb.Fatal(problems)
 	}
-	return &engine.Snapshot{Policy: p, Store: s, Respond: respond.New(embedded.RespondOptions(cfg))}
+	made := &engine.Snapshot{Policy: p, Store: s, Respond: respond.New(embedded.RespondOptions(cfg))}
+	if strings.Contains(yaml, "waf: ") {
+		firewalls, err := embedded.NewFirewalls(cfg, p, nil, nil)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		made.Firewalls = firewalls.All
+	}
+	return made
 }
