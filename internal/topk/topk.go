@@ -111,6 +111,9 @@ func (p *part) least() int {
 // Clear forgets everything.
 func (s *Sketch) Clear() { clear(s.parts) }
 
+// Copy makes s what other is, which has the same size.
+func (s *Sketch) Copy(other *Sketch) { copy(s.parts, other.parts) }
+
 // Merge adds what other, which has the same size, counted. Its bounds stay bounds.
 func (s *Sketch) Merge(other *Sketch) {
 	for i := range s.parts {
