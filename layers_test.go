@@ -28,10 +28,12 @@ var house = map[string]room{
 	"respond":            {layer: 1, modules: []string{"google.golang.org/protobuf"}},
 	"internal/chain":     {layer: 1},
 	"internal/tarpit":    {layer: 1},
+	"internal/topk":      {layer: 1},
 	"internal/redistest": {layer: 1},
 	"internal/proctest":  {layer: 1},
 	"front/proxy/guard":  {layer: 1},
 	"front/spoe/spop":    {layer: 1},
+	"admin/dashboard":    {layer: 1},
 	"stickexport":        {layer: 1, modules: []string{"github.com/prometheus/client_golang"}},
 
 	"store/memory":    {layer: 2},
@@ -51,6 +53,7 @@ var house = map[string]room{
 	"front/envoyrls/xds":                {layer: 3, modules: append(envoyAPI(), "github.com/envoyproxy/go-control-plane/ratelimit", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf")},
 
 	"embedded":       {layer: 4},
+	"admin":          {layer: 4},
 	"front/envoyrls": {layer: 4, modules: append(envoyAPI(), "google.golang.org/protobuf", "github.com/prometheus/client_golang")},
 
 	"middleware":        {layer: 5},

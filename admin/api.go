@@ -256,8 +256,8 @@ type Audit struct {
 // An AuditLine is one change.
 type AuditLine struct {
 	Time   time.Time `json:"time"`
-	Who    string    `json:"who" doc:"admin, or loopback where no token is configured"`
-	Peer   string    `json:"peer" doc:"the address that asked"`
+	Who    string    `json:"who" doc:"admin, or loopback where no token is configured; file or signal for a reload that nobody asked for here"`
+	Peer   string    `json:"peer" doc:"the address that asked; empty if none did"`
 	What   string    `json:"what" doc:"the change, as in reload or client.reset"`
 	Target string    `json:"target" doc:"what was changed"`
 	Before any       `json:"before"`
@@ -278,6 +278,7 @@ type Sighting struct {
 	Time     time.Time      `json:"time"`
 	Front    string         `json:"front"`
 	Peer     string         `json:"peer" doc:"who connected; unix at a unix socket"`
+	Trusted  bool           `json:"trusted" doc:"whether the header fields of that peer are believed"`
 	Strategy string         `json:"strategy" doc:"as in the diagnosis"`
 	Client   respond.Client `json:"client" doc:"what was resolved"`
 	Headers  []FieldLine    `json:"headers" doc:"the header fields that may name a client or a connection, as they arrived"`

@@ -14,7 +14,7 @@ const (
 type route struct {
 	method, path string
 	access       access
-	serve        func(*Server, http.ResponseWriter, *http.Request) error
+	serve        func(*Server, *call) (any, error)
 	summary      string
 	query        []parameter
 	body, answer any // a value of the type, or nil for none

@@ -102,9 +102,7 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	if l.Config.Admin != "" {
-		if a.admin, err = openAdmin(l.Config, a.journal, a.ready); err != nil {
-			return err
-		}
+		return a.openAdmin(l)
 	}
 	return nil
 }
@@ -138,6 +136,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, erro
 		Store:     a.store.Store,
 		Respond:   respond.New(embedded.RespondOptions(l.Config)),
 		Upstreams: upstreams,
+		Whoami:    l.Config.Whoami,
 	}, nil
 }
 

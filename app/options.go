@@ -35,19 +35,23 @@ func logLevel(name string) slog.Level {
 func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 	o := embedded.JournalOptions(l.Config, l.Policy)
 	o.Log, o.Version, o.Faults = a.log, a.options.Version, faults()
-	o.Gauges = journal.Gauges{
+	o.Gauges, o.Backend = a.gauges(), a.store.backend()
+	var err error
+	o.ConfigHash, err = hash(l.Config)
+	return o, err
+}
+
+func (a *App) gauges() journal.Gauges {
+	g := journal.Gauges{
 		MemoryKeys:       a.store.memory.Keys,
 		MemoryEvictions:  a.store.memory.Evictions,
 		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
 		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
 	}
 	if a.store.redis != nil {
-		o.Backend = "redis"
-		o.Gauges.BreakerOpen, o.Gauges.Recalled, o.Gauges.StoreFindings = a.store.open, a.store.redis.Recalled, a.store.findings
+		g.BreakerOpen, g.Recalled, g.StoreFindings = a.store.open, a.store.redis.Recalled, a.store.findings
 	}
-	var err error
-	o.ConfigHash, err = hash(l.Config)
-	return o, err
+	return g
 }
 
 // ofProxy returns a number of the proxy, or 0 without one.

@@ -105,6 +105,14 @@ func replicaName(c *config.Config) string {
 	return fmt.Sprintf("%s (process %d, listen %q)", host, os.Getpid(), c.Listen)
 }
 
+// backend names what this process counts in.
+func (s *store) backend() string {
+	if s.redis != nil {
+		return "redis"
+	}
+	return "memory"
+}
+
 // findings are what may be wrong with Redis, and whether it is.
 func (s *store) findings() map[string]bool {
 	all := map[string]bool{}

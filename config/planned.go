@@ -11,8 +11,8 @@ import (
 // list in the change that builds it.
 func Planned() []string {
 	return []string{
-		"whoami", "allow", "keys", "jwt", "plans", "self_service", "penalties",
-		"metrics.top_clients", "tracing",
+		"allow", "keys", "jwt", "plans", "self_service", "penalties",
+		"tracing",
 		"waf", "rules[].waf", "rules[].require_key", "rules[].scopes",
 	}
 }

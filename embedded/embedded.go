@@ -85,7 +85,7 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	jo.Log = slog.Default()
 	jo.Gauges = journal.Gauges{MemoryKeys: e.store.Keys, MemoryEvictions: e.store.Evictions, TarpitHeld: o.TarpitHeld}
 	j := journal.New(jo)
-	e.Engine = engine.New(&engine.Snapshot{Policy: p, Store: e.store, Respond: respond.New(RespondOptions(cfg))}, j, time.Now)
+	e.Engine = engine.New(&engine.Snapshot{Policy: p, Store: e.store, Respond: respond.New(RespondOptions(cfg)), Whoami: cfg.Whoami}, j, time.Now)
 	e.metrics = j.Handler()
 	e.stop = background(j.Run)
 	return e, nil
@@ -125,6 +125,7 @@ func JournalOptions(c *config.Config, p *policy.Policy) journal.Options {
 		Addresses:         journal.Addresses(c.Log.Addresses),
 		RefusalsPerSecond: c.Log.RefusalsPerSecond,
 		Rules:             p.Names(),
+		TopClients:        c.Metrics.TopClients,
 		Chain:             ChainConfig(p),
 	}
 }

@@ -26,6 +26,8 @@ type Snapshot struct {
 	// Upstreams are what the proxy front forwards to: one per route of the configuration, in its
 	// order, then the upstream of everything else (nil if there is none).
 	Upstreams []*Upstream
+	// Whoami is set if askers may ask what was resolved for them.
+	Whoami bool
 }
 
 // An Upstream is a service behind Weir, and the connections to it.
@@ -62,6 +64,7 @@ type Engine struct {
 	now       func() time.Time
 	leases    atomic.Uint64
 	decisions sync.Pool
+	watch     watch
 }
 
 // New returns an engine that decides by s, tells j, and reads the time from now.
@@ -84,6 +87,7 @@ func (e *Engine) Swap(s *Snapshot) *Snapshot { return e.current.Swap(s) }
 func (e *Engine) Decide(ctx context.Context, s *Snapshot, req weir.Request) *weir.Decision {
 	d := e.Begin(req)
 	s.Policy.Identify(d)
+	e.watch.look(s, d)
 	rule := s.Policy.Match(d)
 	if rule == nil {
 		return d // decided without counting
