@@ -56,6 +56,7 @@ var house = map[string]room{
 	"admin":          {layer: 4},
 	"front/envoyrls": {layer: 4, modules: append(envoyAPI(), "google.golang.org/protobuf", "github.com/prometheus/client_golang")},
 
+	"internal/verify":   {layer: 5},
 	"middleware":        {layer: 5},
 	"grpcmw":            {layer: 5, modules: []string{"google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"}},
 	"front/extauthz":    {layer: 5, modules: append(envoyAPI(), "google.golang.org/genproto/googleapis/rpc")},
