@@ -8,6 +8,7 @@ package admin
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/weirgate/weir"
@@ -85,8 +86,16 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, tokens: newTokens(o.AdminToken, o.ReadToken), document: Document(), listeners: make(chan struct{}, mostListeners)}
 	mux := http.NewServeMux()
+	allowed := map[string][]string{}
 	for _, rt := range routes() {
 		mux.Handle(rt.method+" "+rt.path, s.operation(&rt))
+		allowed[rt.path] = append(allowed[rt.path], rt.method)
+	}
+	for path, methods := range allowed {
+		mux.Handle(path, s.guarded(func(c *call) (any, error) {
+			c.w.Header().Set("Allow", strings.Join(methods, ", "))
+			return nil, problem(http.StatusMethodNotAllowed, "bad_request", "want "+strings.Join(methods, " or "))
+		}))
 	}
 	mux.Handle("/api/", s.guarded(func(*call) (any, error) { return nil, notFound("there is no such operation: see /api/v1/openapi.json") }))
 	if o.Page != nil {

@@ -44,7 +44,7 @@ func build(t testing.TB, yaml string) *house {
 	store := memory.New(memory.Options{MaxKeys: 10_000})
 	t.Cleanup(store.Close)
 	j := journal.New(journal.Options{Recent: 2000, Rules: p.Names()})
-	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(embedded.RespondOptions(cfg))}
+	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(embedded.RespondOptions(cfg)), Whoami: cfg.Whoami}
 	return &house{New(engine.New(s, j, time.Now), Options{}), j}
 }
 

@@ -14,7 +14,7 @@ type ClientHit struct {
 
 // ClientHits returns the counters that are the client's alone, by its address or its API key, and whatever
 // the request: neither those that it shares (a global limit, the wider networks of IPv6) nor those of which
-// a header, a path or another value is a part. The hits cost 1.
+// a header, a path or another value is a part. The hits are looks.
 func (p *Policy) ClientHits(c weir.Client) []ClientHit {
 	d := weir.Decision{Client: c}
 	var hits []ClientHit
@@ -28,7 +28,7 @@ func (p *Policy) ClientHits(c weir.Client) []ClientHit {
 			k := w.key(counter, counter.label, r.byAddress(counter, &d), whole)
 			known := func(h ClientHit) bool { return string(h.Key) == string(k.text) }
 			if !slices.ContainsFunc(hits, known) {
-				hits = append(hits, ClientHit{r, weir.Hit{Limit: counter.limit, Key: k.text, TagLen: k.tag, N: 1, OnFailure: r.OnFailure}})
+				hits = append(hits, ClientHit{r, weir.Hit{Limit: counter.limit, Key: k.text, TagLen: k.tag, OnFailure: r.OnFailure}})
 			}
 		}
 	}
