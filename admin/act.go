@@ -12,6 +12,7 @@ import (
 	"github.com/weirgate/weir/clientip"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/respond"
 )
 
@@ -58,11 +59,16 @@ func (s *Server) explain(c *call) (any, error) {
 	}
 	peeking := s.snapshot().Peeking()
 	d := s.o.Engine.Decide(c.r.Context(), peeking, req) // it is not recorded: nothing happened
-	e := Explanation{Decision: respond.View(d), Why: peeking.Policy.Why(d), Notes: []Note{}}
+	return Explain(peeking.Policy, d), nil
+}
+
+// Explain returns what there is to say of a decision by p.
+func Explain(p *policy.Policy, d *weir.Decision) Explanation {
+	e := Explanation{Decision: respond.View(d), Why: p.Why(d), Notes: []Note{}}
 	for _, n := range clientip.Notes(d.Client.Chain.Codes) {
 		e.Notes = append(e.Notes, Note{n.Code.Names()[0], n.Text})
 	}
-	return e, nil
+	return e
 }
 
 // mostFields is how many header lines a question may have.

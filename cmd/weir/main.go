@@ -78,7 +78,7 @@ func rootCommand() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), verifyCommand(), exportCommand(), versionCommand())
+	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), verifyCommand(), topCommand(), exportCommand(), versionCommand())
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
