@@ -233,32 +233,6 @@ func FuzzPathsAreFolded(f *testing.F) {
 	})
 }
 
-// 200,000 clients, 200,000 paths and names of rules that nobody configured make no series.
-func TestClientsMakeNoSeries(t *testing.T) {
-	var rules []string
-	for i := range 100 {
-		rules = append(rules, fmt.Sprint("rule", i))
-	}
-	j, _, record := playing(Options{Rules: rules, TopClients: 100, RefusalsPerSecond: 10})
-	d := passed(search)
-	d.Rule = &weir.Rule{}
-	for i := range 200_000 {
-		d.Client.Addr = netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
-		d.Client.Prefix = netip.PrefixFrom(d.Client.Addr, 32)
-		d.Request.Path, d.Request.Host = fmt.Sprint("/p/x", i), fmt.Sprint("host", i)
-		d.Rule.Name = fmt.Sprint("rule", i%1000)
-		d.Request.Front = [...]string{"proxy", "spoe", "made up", "grpc"}[i%4]
-		record(1, d)
-	}
-	series := scrape(t, j)
-	if len(series) >= 2000 {
-		t.Errorf("%d series, want under 2000", len(series))
-	}
-	if top := withPrefix(series, "weir_top_client_requests"); len(top) != 100 {
-		t.Errorf("%d series of top clients, want 100", len(top))
-	}
-}
-
 // The metric of top clients writes addresses as the log does.
 func TestTopClientsMetric(t *testing.T) {
 	j, _, record := playing(Options{TopClients: 2})

@@ -195,6 +195,6 @@ func (t *talkers) use(now time.Time, key string, within Window) Use {
 	if !ok {
 		return Use{}
 	}
-	item := sum.Get(t.hit(appendClient(nil, &c), identityBytes, false).Hash)
+	item := sum.Get(t.clientHash(appendClient(nil, &c)))
 	return Use{item.Hits, item.Error, item.Marked}
 }
