@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir/admin"
+	"github.com/weirgate/weir/internal/redistest"
 )
 
 // api decodes the answer of the admin API.
@@ -204,5 +205,40 @@ func TestSeeingIsReloaded(t *testing.T) {
 	}
 	if n := h.metric(`weir_top_client_requests{client="127.0.0.1/32",rank="1"}`); n < 1 {
 		t.Errorf("%v requests of the first client", n)
+	}
+}
+
+// Store health tells when Redis was left alone and when it was asked again, while the API goes on; a client's
+// counters are reset in Redis, too.
+func TestStoreHealthIsSeen(t *testing.T) {
+	server := redistest.Start(t)
+	h := build(t, plan{yaml: limited(3) + fmt.Sprintf("store: {redis: {url: %q}, breaker: {probe_every: 100ms}}\n", server.URL())})
+	health := func() admin.StoreHealth { return api[admin.Status](h, "GET", "/api/v1/status", "").Store }
+	if got := h.passes(5, "/api"); got != 3 {
+		t.Errorf("%d of 5 passed, want 3", got)
+	}
+	const me = "/api/v1/clients/127.0.0.1%2F32"
+	if reset := api[admin.Reset](h, "DELETE", me, ""); reset.Counters == 0 {
+		t.Errorf("%+v", reset)
+	}
+	left := int64(-1)
+	for _, l := range api[admin.ClientView](h, "GET", me, "").Limits {
+		left = max(left, l.Remaining)
+	}
+	if left != 3 {
+		t.Errorf("%d left after the reset, want 3", left)
+	}
+	if h.passes(1, "/api") != 1 { // the refusal is remembered by nobody
+		t.Error("refused after the reset")
+	}
+	server.Freeze()
+	eventually(t, "the breaker's opening", func() bool { h.passes(1, "/api"); return len(health().History) == 1 })
+	if got := health(); !got.Open || got.Backend != "redis" || !got.History[0].Open || got.Fallbacks == 0 {
+		t.Errorf("%+v", got)
+	}
+	server.Thaw()
+	eventually(t, "the breaker's closing", func() bool { return len(health().History) == 2 })
+	if got := health(); got.Open || got.History[0].Open || got.History[0].Time.Before(got.History[1].Time) {
+		t.Errorf("%+v", got)
 	}
 }
