@@ -24,7 +24,7 @@ type Point struct {
 // A timeline is the last 10 minutes, by the second in which an answer ended.
 type timeline struct {
 	newest int64
-	kept   []second
+	kept   []second // nil until the first answer
 }
 
 type second struct {
@@ -33,10 +33,11 @@ type second struct {
 	latency                   [latencies]uint32
 }
 
-func newTimeline() timeline { return timeline{kept: make([]second, keptSeconds)} }
-
 // add counts an answer. What ended before the newest second counts in it.
 func (s *timeline) add(unix int64, d time.Duration, refused, shadow bool) {
+	if s.kept == nil {
+		s.kept = make([]second, keptSeconds)
+	}
 	s.newest = max(s.newest, unix)
 	at := &s.kept[s.newest%keptSeconds]
 	if at.unix != s.newest {
@@ -54,6 +55,9 @@ func (s *timeline) add(unix int64, d time.Duration, refused, shadow bool) {
 
 // at returns the second that began at unix.
 func (s *timeline) at(unix int64) second {
+	if s.kept == nil {
+		return second{unix: unix}
+	}
 	if at := s.kept[max(unix, 0)%keptSeconds]; at.unix == unix {
 		return at
 	}

@@ -88,7 +88,7 @@ type talkers struct {
 
 func newTalkers() *talkers {
 	return &talkers{
-		seed: maphash.MakeSeed(), secret: [2]uint64{rand.Uint64(), rand.Uint64()}, slot: new(tally), windows: newWindows(), seconds: newTimeline(),
+		seed: maphash.MakeSeed(), secret: [2]uint64{rand.Uint64(), rand.Uint64()}, slot: new(tally), windows: newWindows(),
 		closed: make([]*tally, 0, mostClosed), free: make([]*tally, 0, mostClosed),
 	}
 }
@@ -153,17 +153,23 @@ func (t *talkers) turn(number int64) {
 	if number <= t.slot.number {
 		return
 	}
-	if len(t.closed) == mostClosed { // nobody reads, and Run does not run
-		t.free = append(t.free, t.closed[0])
-		t.closed = append(t.closed[:0], t.closed[1:]...)
-	}
 	if t.slot.requests > 0 {
-		t.closed = append(t.closed, t.slot)
-		t.slot = t.empty()
+		t.finished()
 	}
 	t.slot.begin(number)
 }
 
+// finished puts the slot to the closed ones and takes another. It holds mu.
+func (t *talkers) finished() {
+	if len(t.closed) == mostClosed { // nobody reads, and Run does not run: the oldest is forgotten
+		t.free = append(t.free, t.closed[0])
+		t.closed = append(t.closed[:0], t.closed[1:]...)
+	}
+	t.closed = append(t.closed, t.slot)
+	t.slot = t.empty()
+}
+
+// empty returns a tally that nobody uses.
 func (t *talkers) empty() *tally {
 	last := len(t.free) - 1
 	if last < 0 {
