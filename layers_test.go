@@ -31,11 +31,13 @@ var house = map[string]room{
 	"internal/noise":     {layer: 1},
 	"internal/kept":      {layer: 1},
 	"internal/bounded":   {layer: 1},
+	"internal/topk":      {layer: 1},
 	"internal/redistest": {layer: 1},
 	"internal/proctest":  {layer: 1},
 	"front/proxy/guard":  {layer: 1},
 	"front/spoe/spop":    {layer: 1},
 	"replay/accesslog":   {layer: 1, modules: []string{"github.com/klauspost/compress"}},
+	"admin/dashboard":    {layer: 1},
 	"stickexport":        {layer: 1, modules: []string{"github.com/prometheus/client_golang"}},
 
 	"waf/feed": {layer: 1},
@@ -64,10 +66,12 @@ var house = map[string]room{
 
 	"embedded":       {layer: 4},
 	"replay":         {layer: 4},
+	"admin":          {layer: 4},
 	"front/envoyrls": {layer: 4, modules: append(envoyAPI(), "google.golang.org/protobuf", "github.com/prometheus/client_golang")},
 
 	"embedded/shared":     {layer: 5},
 	"internal/enginetest": {layer: 5},
+	"internal/verify":     {layer: 5},
 
 	"middleware":        {layer: 5},
 	"grpcmw":            {layer: 5, modules: []string{"google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"}},

@@ -1,38 +1,42 @@
 package app
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/admin"
+	"github.com/weirgate/weir/admin/dashboard"
 	"github.com/weirgate/weir/front/proxy"
-	"github.com/weirgate/weir/journal"
 )
 
-// An adminServer answers for metrics and health.
+// An adminServer answers for metrics and health, and serves the admin API and the dashboard.
 type adminServer struct {
 	listener net.Listener
 	server   http.Server
 	ready    func() error // why nobody should send requests here, or nil
+	trail    *admin.Trail
 }
 
-func openAdmin(c *config.Config, j *journal.Journal, ready func() error) (*adminServer, error) {
-	l, err := proxy.Listen(c.Admin)
+func (a *App) openAdmin(l *Loaded) error {
+	c := l.Config
+	listener, err := proxy.Listen(c.Admin)
 	if err != nil {
-		return nil, listenError("admin", c.Admin, err)
+		return listenError("admin", c.Admin, err)
 	}
-	s := &adminServer{listener: l, ready: ready}
+	s := &adminServer{listener: listener, ready: a.ready, trail: admin.NewTrail(c.DataDir)}
+	a.admin = s
+	api := admin.New(a.adminOptions(l))
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", index)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", bearer(j.Handler(), c.AdminToken, c.AdminReadToken))
+	mux.Handle("GET /metrics", api.Protect(a.journal.Handler()))
+	mux.Handle("/", api)
 	s.server = http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -40,11 +44,90 @@ func openAdmin(c *config.Config, j *journal.Journal, ready func() error) (*admin
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
-	return s, nil
+	return nil
 }
 
-func index(w http.ResponseWriter, _ *http.Request) {
-	fmt.Fprintln(w, "This is Weir's admin address: /metrics /livez /readyz")
+// adminOptions are what the API shows, and whom it obeys.
+func (a *App) adminOptions(l *Loaded) admin.Options {
+	gauges := a.gauges()
+	o := admin.Options{
+		Engine: a.engine, Journal: a.journal, Log: a.log,
+		AdminToken: l.Config.AdminToken, ReadToken: l.Config.AdminReadToken, Local: nearness(l.Config.Admin),
+		Version: a.options.Version, Started: time.Now(), Ready: a.ready, Backend: a.store.backend(), Gauges: gauges,
+		Config: a.inForce, Reload: a.reloadForAPI, NeedStart: a.needStart, Problems: problemLines,
+		Trail: a.admin.trail, Page: dashboard.Handler(), Blocked: a.blocked,
+	}
+	for _, f := range a.fronts {
+		o.Fronts = append(o.Fronts, admin.FrontPlace{Name: f.name, Address: f.listener.Addr().String()})
+	}
+	return o
+}
+
+// nearness tells who can connect to an address.
+func nearness(addr string) admin.Local {
+	if strings.HasPrefix(addr, "unix:") {
+		return admin.Socket
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return admin.Anywhere
+	}
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.Unmap().IsLoopback() {
+		return admin.Loopback
+	}
+	return admin.Anywhere
+}
+
+// inForce returns the configuration in force, for the API.
+func (a *App) inForce() admin.InForce {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	return a.nowInForce()
+}
+
+// nowInForce holds reloading.
+func (a *App) nowInForce() admin.InForce {
+	sum, _ := a.config.Hash() // it was written when it was put in force
+	return admin.InForce{File: cmp.Or(a.options.Config, "defaults"), Hash: sum, Config: a.config}
+}
+
+// reloadForAPI is a reload that the API asked for, and writes down.
+func (a *App) reloadForAPI() (admin.InForce, error) {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	err := a.reload()
+	return a.nowInForce(), err
+}
+
+// needStart returns the settings in force that take effect at the next start only.
+func (a *App) needStart() []string {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	return restartFields(a.started, a.config)
+}
+
+// problemLines returns what is wrong with a configuration, a line each, or nothing if err is about
+// something else.
+func problemLines(err error) []string {
+	var c *ConfigError
+	if !errors.As(err, &c) {
+		return nil
+	}
+	return strings.Split(c.Error(), "\n")
+}
+
+// written writes a reload down that nobody asked for through the API.
+func (a *App) written(who string, before string, err error) {
+	if a.admin == nil {
+		return
+	}
+	line := admin.AuditLine{Time: time.Now().UTC(), Who: who, What: "reload", Target: a.options.Config, Before: before, After: a.nowInForce().Hash}
+	if err != nil {
+		line.Error = err.Error()
+	}
+	if err := a.admin.trail.Append(line); err != nil {
+		a.log.Warn("a reload is not written down", "err", err)
+	}
 }
 
 // readyz says whether a load balancer should send requests here.
@@ -67,31 +150,4 @@ func (s *adminServer) serve() error {
 func (s *adminServer) close() {
 	s.server.Close()
 	s.listener.Close()
-}
-
-// bearer lets only those through who bear one of the tokens, in constant time. Without any token,
-// which the configuration allows on loopback only, everybody may.
-func bearer(next http.Handler, tokens ...string) http.Handler {
-	var sums [][sha256.Size]byte
-	for _, token := range tokens {
-		if token != "" {
-			sums = append(sums, sha256.Sum256([]byte(token)))
-		}
-	}
-	if len(sums) == 0 {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got, known := sha256.Sum256([]byte(token)), 0
-		for _, sum := range sums {
-			known |= subtle.ConstantTimeCompare(got[:], sum[:])
-		}
-		if known == 0 || !strings.EqualFold(scheme, "Bearer") {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a bearer token is required: admin_token or admin_read_token of the configuration", http.StatusUnauthorized)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

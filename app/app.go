@@ -53,6 +53,7 @@ type App struct {
 
 	started *config.Config // what the listeners were opened by
 	swapped chan struct{}  // holds one where upstreams are to be checked
+	hangups chan os.Signal // each is a reload; caught before anything listens
 
 	draining atomic.Bool
 
@@ -76,6 +77,8 @@ func Start(o Options) (*App, error) {
 	for _, p := range loaded.Problems {
 		a.log.Warn("configuration", "problem", p.String())
 	}
+	a.hangups = make(chan os.Signal, 1)
+	signal.Notify(a.hangups, syscall.SIGHUP)
 	if err := a.open(loaded); err != nil {
 		a.close()
 		return nil, err
@@ -104,15 +107,14 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	if l.Config.Admin != "" {
-		if a.admin, err = openAdmin(l.Config, a.journal, a.ready); err != nil {
-			return err
-		}
+		return a.openAdmin(l)
 	}
 	return nil
 }
 
 // close closes what open opened. It may be called when open failed half-way.
 func (a *App) close() {
+	signal.Stop(a.hangups)
 	for _, f := range a.fronts {
 		f.listener.Close()
 	}
@@ -156,6 +158,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *emb
 		Respond:   respond.New(embedded.RespondOptions(l.Config)),
 		Upstreams: upstreams,
 		Firewalls: shield.All,
+		Whoami:    l.Config.Whoami,
 	}, shield, nil
 }
 
@@ -163,9 +166,6 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *emb
 // closes what Start opened.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var tasks sync.WaitGroup
@@ -189,7 +189,7 @@ func (a *App) Run(ctx context.Context) error {
 		task(a.admin.serve)
 	}
 	task(func() error { a.journal.Run(ctx); return nil })
-	task(func() error { a.follow(ctx, hangups); return nil })
+	task(func() error { a.follow(ctx, a.hangups); return nil })
 	if a.options.Config != "" {
 		task(func() error { a.watch(ctx); return nil })
 	}

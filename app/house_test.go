@@ -88,7 +88,7 @@ func options(t testing.TB, p plan) (Options, *logs) {
 	file, written := filepath.Join(t.TempDir(), "weir.yaml"), new(logs)
 	write(t, file, p.yaml)
 	o := Options{Config: file, Log: written, Version: "test",
-		Env: append([]string{"LISTEN=127.0.0.1:0", "ADMIN=localhost:0", "UPSTREAM=" + serve(t, p.service)}, p.env...)}
+		Env: append([]string{"LISTEN=127.0.0.1:0", "ADMIN=localhost:0", "UPSTREAM=" + serve(t, p.service), "WEIR_DATA_DIR=" + filepath.Join(filepath.Dir(file), "data")}, p.env...)}
 	if p.edit != nil {
 		p.edit(&o)
 	}

@@ -33,20 +33,24 @@ func logLevel(name string) slog.Level {
 func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 	o := embedded.JournalOptions(l.Config, l.Policy)
 	o.Log, o.Version, o.Faults = a.log, a.options.Version, faults()
-	o.Gauges = journal.Gauges{
+	o.Gauges, o.Backend = a.gauges(), a.store.backend()
+	var err error
+	o.ConfigHash, err = l.Config.Hash()
+	return o, err
+}
+
+func (a *App) gauges() journal.Gauges {
+	g := journal.Gauges{
 		MemoryKeys:       a.store.keys,
 		MemoryEvictions:  a.store.evictions,
 		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
 		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
 	}
 	if a.store.shared != nil {
-		o.Backend = "redis"
-		o.Gauges.BreakerOpen, o.Gauges.Recalled = a.store.open, a.store.recalled
-		o.Gauges.StoreFailures, o.Gauges.StoreFindings = a.store.failures, a.store.shared.Gauges().StoreFindings
+		g.BreakerOpen, g.Recalled = a.store.open, a.store.recalled
+		g.StoreFailures, g.StoreFindings = a.store.failures, a.store.shared.Gauges().StoreFindings
 	}
-	var err error
-	o.ConfigHash, err = l.Config.Hash()
-	return o, err
+	return g
 }
 
 // ofProxy returns a number of the proxy, or 0 without one.

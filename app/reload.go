@@ -42,6 +42,14 @@ func (a *App) watch(ctx context.Context) {
 func (a *App) Reload() error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
+	before := a.nowInForce().Hash
+	err := a.reload()
+	a.written("signal", before, err)
+	return err
+}
+
+// reload holds reloading.
+func (a *App) reload() error {
 	a.tried = sum(a.options.Config)
 	err := a.replace()
 	if err != nil {
@@ -58,6 +66,7 @@ func (a *App) changed(content [sha256.Size]byte, final bool) (again bool) {
 	if content == a.tried {
 		return false
 	}
+	before := a.nowInForce().Hash
 	err := a.replace()
 	if err != nil && !final {
 		return true
@@ -65,6 +74,7 @@ func (a *App) changed(content [sha256.Size]byte, final bool) (again bool) {
 	if err != nil {
 		a.journal.ReloadFailed(err)
 	}
+	a.written("file", before, err)
 	a.tried = content
 	return false
 }
@@ -119,6 +129,7 @@ func (a *App) put(loaded *Loaded) error {
 	a.nameRules()
 	a.journal.SetFirewall(loaded.Policy.Mask(), loaded.Config.WAF.Keep)
 	a.journal.SetLog(journal.Addresses(loaded.Config.Log.Addresses), loaded.Config.Log.RefusalsPerSecond)
+	a.journal.SetTopClients(loaded.Config.Metrics.TopClients)
 	if slices.ContainsFunc(changed, func(path string) bool { return strings.HasPrefix(path, "client.") }) {
 		a.journal.SetChain(embedded.ChainConfig(loaded.Policy))
 	}
@@ -153,13 +164,18 @@ func (a *App) tell(l *Loaded, changed []string) {
 	for _, p := range l.Problems {
 		a.log.Warn("configuration", "problem", p.String())
 	}
-	restart := slices.DeleteFunc(config.Diff(a.started, l.Config), func(path string) bool {
-		return !slices.ContainsFunc(fixed, func(f string) bool { return path == f || strings.HasPrefix(path, f+".") })
-	})
-	if len(restart) > 0 {
+	if restart := restartFields(a.started, l.Config); len(restart) > 0 {
 		a.log.Warn("these settings take effect at the next start", "needs restart", restart)
 	}
 	a.log.Info("configuration changed", "fields", append([]string{}, changed...))
+}
+
+// restartFields returns the settings that differ from those that the process was started with, and cannot
+// take effect before it is started again.
+func restartFields(started, now *config.Config) []string {
+	return slices.DeleteFunc(config.Diff(started, now), func(path string) bool {
+		return !slices.ContainsFunc(fixed, func(f string) bool { return path == f || strings.HasPrefix(path, f+".") })
+	})
 }
 
 // checkUpstreams says so if an upstream that is new, at the start or after a reload, cannot be reached,

@@ -58,6 +58,14 @@ func (s *store) follow(c *config.Config, log *slog.Logger) {
 	}
 }
 
+// backend names what this process counts in.
+func (s *store) backend() string {
+	if s.shared != nil {
+		return "redis"
+	}
+	return "memory"
+}
+
 // keepQuotas puts the embedded database before the memory, if c has a quota and it is not there yet.
 // Where it cannot be opened, quotas are counted in memory, and the log says why.
 func (s *store) keepQuotas(c *config.Config, log *slog.Logger) {

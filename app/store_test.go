@@ -16,8 +16,8 @@ const counting = basics + "data_dir: %q\nrules: [{name: api, path: /api, limits:
 // A reload that fails after the configuration was read opens nothing; one that succeeds puts policy and
 // store in force at once.
 func TestFailedReloadOpensNoStore(t *testing.T) {
-	h := build(t, plan{yaml: limited(1000)})
 	folder := filepath.Join(t.TempDir(), "data")
+	h := build(t, plan{yaml: limited(1000), env: []string{"WEIR_DATA_DIR=" + folder}})
 	rename(t, h.file, fmt.Sprintf(counting, folder))
 	loaded := Load(h.options)
 	if err := loaded.Err(); err != nil {

@@ -105,3 +105,7 @@ func (r *Resolver) KnownProxy(a netip.Addr) string {
 	}
 	return ""
 }
+
+// IdentityHeaders returns the names of the headers in which proxies and frameworks look for a client's
+// address.
+func IdentityHeaders() []string { return strings.Fields(identityHeaders) }

@@ -10,9 +10,8 @@ import (
 // list in the change that builds it.
 func Planned() []string {
 	return []string{
-		"whoami", "allow", "keys", "jwt", "plans", "self_service", "penalties",
-		"metrics.top_clients", "tracing",
-		"rules[].require_key", "rules[].scopes",
+		"allow", "keys", "jwt", "plans", "self_service", "penalties",
+		"tracing", "rules[].require_key", "rules[].scopes",
 	}
 }
 

@@ -230,7 +230,7 @@ type Log struct {
 
 // Metrics says what is measured beyond the default.
 type Metrics struct {
-	// How many top clients are exported, by rank.
+	// How many of the clients that ask most are a metric, by rank: at most 100. Addresses are written as in the log.
 	TopClients int `yaml:"top_clients"`
 }
 

@@ -276,6 +276,7 @@ func (k *checker) bounds() {
 	k.span("store.breaker.probe_every", k.Store.Breaker.ProbeEvery, Duration(time.Millisecond), Duration(time.Hour))
 	k.span("store.redis.timeout", k.Store.Redis.Timeout, Duration(time.Millisecond), Duration(time.Minute))
 	k.between("log.refusals_per_second", k.Log.RefusalsPerSecond, 0, 1_000_000)
+	k.between("metrics.top_clients", k.Metrics.TopClients, 0, 100)
 	if k.Tracing.Sample < 0 || k.Tracing.Sample > 1 {
 		k.wrong("tracing.sample", fmt.Sprint(k.Tracing.Sample), "want 0 to 1")
 	}

@@ -115,7 +115,7 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	e.firewalls = firewalls
 	j = journal.New(e.journalOptions(cfg, p, o))
 	e.Engine = engine.New(&engine.Snapshot{
-		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All,
+		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All, Whoami: cfg.Whoami,
 	}, j, time.Now)
 	e.metrics = j.Handler()
 	e.stop = background(j.Run)
@@ -200,6 +200,7 @@ func JournalOptions(c *config.Config, p *policy.Policy) journal.Options {
 		Addresses:         journal.Addresses(c.Log.Addresses),
 		RefusalsPerSecond: c.Log.RefusalsPerSecond,
 		Rules:             p.Names(),
+		TopClients:        c.Metrics.TopClients,
 		Chain:             ChainConfig(p),
 		Mask:              p.Mask(),
 		Keep:              c.WAF.Keep,

@@ -29,6 +29,8 @@ type Snapshot struct {
 	Upstreams []*Upstream
 	// Firewalls inspect: one for each of [policy.Policy.Firewalls], in its order. None: nothing is inspected.
 	Firewalls []*waf.WAF
+	// Whoami is set if askers may ask what was resolved for them.
+	Whoami bool
 }
 
 // An Upstream is a service behind Weir, and the connections to it.
@@ -66,6 +68,7 @@ type Engine struct {
 	leases    atomic.Uint64
 	decisions sync.Pool
 	inquiries sync.Pool
+	watch     watch
 }
 
 // New returns an engine that decides by s, tells j, and reads the time from now.
@@ -89,6 +92,7 @@ func (e *Engine) Swap(s *Snapshot) *Snapshot { return e.current.Swap(s) }
 func (e *Engine) Decide(ctx context.Context, s *Snapshot, req weir.Request) *weir.Decision {
 	d := e.Begin(req)
 	s.Policy.Identify(d)
+	e.watch.look(s, d)
 	rule := s.Policy.Match(d)
 	if rule == nil {
 		return d // decided without counting

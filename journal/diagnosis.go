@@ -52,17 +52,21 @@ func (j *Journal) Findings() []Finding {
 	return findings
 }
 
-// Run looks at the chain diagnosis every 10 seconds and logs what appeared and what is gone, and warns
-// of evictions, until ctx ends. It is run once.
+// Run looks at the breaker every second, and every 10 seconds at the chain diagnosis, of which it logs what
+// appeared and what is gone, and at evictions, of which it warns, until ctx ends. It is run once.
 func (j *Journal) Run(ctx context.Context) {
-	tick := time.NewTicker(diagnoseEvery)
+	tick, glance := time.NewTicker(diagnoseEvery), time.NewTicker(time.Second)
 	defer tick.Stop()
+	defer glance.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			j.flush()
 			return
+		case <-glance.C:
+			j.breaker.look(j.now())
 		case <-tick.C:
+			j.talkers.finish(j.now())
 			j.diagnose()
 			j.evictions.look(j.now(), j.log)
 		}

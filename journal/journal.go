@@ -1,13 +1,14 @@
-// Package journal remembers what was decided: metrics, a ring of recent decisions, the chain
-// diagnosis and the log of refusals, all from Record alone.
+// Package journal remembers what was decided: metrics, a ring of recent decisions, who asks most, each
+// of the last seconds, the chain diagnosis and the log of refusals, all from Record alone.
 //
 // It is the only package that knows Prometheus. Everything it keeps is bounded: the ring by its
-// length, the series by the configured rules, the log by a rate.
+// length, the series by the configured rules, who asks most by sketches, the log by a rate.
 package journal
 
 import (
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -28,6 +29,8 @@ type Options struct {
 	Recent int      // how many decisions the ring keeps; 0: DefaultRecent
 	Rules  []string // names of the configured rules, the only ones that become labels
 	Faults []string // of connections that a front refuses, the only ones that become labels
+
+	TopClients int // how many of the clients that ask most are metrics; 0: none
 
 	Chain chain.Config // of the chain diagnosis
 
@@ -63,12 +66,15 @@ type Journal struct {
 	counts    *counts
 	metrics   *metrics
 	ring      *ring
+	talkers   *talkers
+	breaker   breakerHistory
 	diagnosis *diagnosis
 	masker    *masker
 	lines     *lineLimit
 	evictions evictionAlarm
 	secrets   *secrets
 	blocked   *blockedRing
+	top       atomic.Int64 // clients that are metrics
 }
 
 // New returns a journal in which nothing stands yet.
@@ -86,13 +92,17 @@ func New(o Options) *Journal {
 		ring:      newRing(o.Recent),
 		secrets:   new(secrets),
 		blocked:   newBlockedRing(o.Keep),
+		talkers:   newTalkers(),
+		breaker:   breakerHistory{open: o.Gauges.BreakerOpen},
 		diagnosis: newDiagnosis(o.Chain),
 		masker:    newMasker(o.Addresses),
 		lines:     newLineLimit(o.RefusalsPerSecond),
 		evictions: evictionAlarm{read: o.Gauges.MemoryEvictions},
 	}
 	j.secrets.masker.Store(o.Mask)
+	j.top.Store(int64(o.TopClients))
 	j.metrics = newMetrics(j.counts, j.diagnosis, o)
+	j.metrics.registry.MustRegister(j.topFamily())
 	return j
 }
 
@@ -111,6 +121,7 @@ func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 	j.counts.add(d, o)
 	j.metrics.observe(d, o)
 	j.ring.add(d, o)
+	j.talkers.record(d, o)
 	j.diagnosis.observe(d)
 	j.inspected(d, o)
 	if d.Refused() {
@@ -153,6 +164,9 @@ func (j *Journal) SetFirewall(m *mask.Masker, keep int) {
 	j.secrets.masker.Store(m)
 	j.blocked.resize(keep)
 }
+
+// SetTopClients changes how many of the clients that ask most are metrics.
+func (j *Journal) SetTopClients(n int) { j.top.Store(int64(n)) }
 
 // Reloaded notes that another configuration is in force. Its hash is a hex digest; the log and the
 // metric show the first 12 digits, which a float64 holds exactly.

@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"net/http"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -154,6 +155,22 @@ func processFamilies(c *counts, o Options) []family {
 			e(float64(c.reloadFailures.Load()), "failure")
 		}, "result"),
 	}
+}
+
+// topFamily is the metric of the clients that ask most: as many series as were asked for, however many
+// clients there are. Addresses are written as in the log.
+func (j *Journal) topFamily() family {
+	const help = "Requests within the last hour of the clients that asked most, at least; written as the log writes addresses."
+	return gauge("top_client_requests", help, func(e emit) {
+		n := int(j.top.Load())
+		if n == 0 {
+			return
+		}
+		for i, t := range j.Top(TopQuery{By: ByClient, Within: Hour, Most: n}).Talkers {
+			c, _ := weir.ParseKey(t.Key)
+			e(float64(t.Requests), strconv.Itoa(i+1), j.masker.client(&c))
+		}
+	}, "rank", "client")
 }
 
 // gaugeFamilies are the numbers that others know.

@@ -224,7 +224,7 @@ func TestAnyRuleNameCanBeScraped(t *testing.T) {
 
 // Public case MET-01: 200,000 clients, 50,000 paths and 1,000 made-up methods and hosts.
 func TestSeriesAreBounded(t *testing.T) {
-	j := New(Options{Rules: []string{"search", "static"}})
+	j := New(Options{Rules: []string{"search", "static"}, TopClients: 100, Now: func() time.Time { return noon }})
 	flood := func(requests int) map[string]float64 {
 		for i := range requests {
 			j.Record(stranger(i), weir.Outcome{HTTP: 100 + i%1000, Duration: time.Duration(i) * time.Millisecond})
@@ -268,6 +268,8 @@ func checkLabels(t *testing.T, series map[string]float64) {
 		"outcome": regexp.MustCompile(`^(direct|forwarded|header|all_trusted|peer_only|unresolved)$`),
 		"result":  regexp.MustCompile(`^(success|failure)$`),
 		"rule":    regexp.MustCompile(`^(search|static|none|other)$`),
+		"rank":    regexp.MustCompile(`^([1-9]|[1-9][0-9]|100)$`),
+		"client":  regexp.MustCompile(`^(11\.[0-9.]+\.0/24|unresolved:none)$`), // one of each rank
 		"version": regexp.MustCompile(`^$`),
 
 		"namespace": regexp.MustCompile(`^(search|static|none|other)$`),

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,27 @@ func (r *ring) recent(n int) []Entry {
 		}
 	}
 	return entries
+}
+
+// after returns those of the decisions since the one with that number which keep wants, the oldest first, at
+// most n and the newest of them, and the number of the newest of all.
+func (r *ring) after(seq uint64, n int, keep func(weir.Action) bool) ([]Entry, uint64) {
+	last, kept := r.last.Load(), uint64(len(r.slots))
+	var entries []Entry
+	for at := last; at > seq && at+kept > last && len(entries) < n; at-- {
+		s := &r.slots[at%kept]
+		s.mu.Lock()
+		wanted := s.seq == at && keep(s.action)
+		s.mu.Unlock()
+		if !wanted {
+			continue
+		}
+		if e, ok := s.entry(at); ok {
+			entries = append(entries, e)
+		}
+	}
+	slices.Reverse(entries)
+	return entries, last
 }
 
 // entry returns the record with that number, if the slot still has it.

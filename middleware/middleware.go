@@ -101,8 +101,11 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 // Serve decides r, and either answers it or hands it to next. Whatever happens, the decision is
 // recorded exactly once, when the answer ended; what r had in flight is given back then.
 func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request, *Call)) {
-	s := m.engine.Current()
-	d := m.engine.Decide(r.Context(), s, m.request(r))
+	s, req := m.engine.Current(), m.request(r)
+	if s.Whoami && asksWho(&req) {
+		req.Trace, next = true, tellWho
+	}
+	d := m.engine.Decide(r.Context(), s, req)
 	if d.Refused() {
 		m.refuse(w, r, s, d)
 		return

@@ -25,6 +25,7 @@ const demoPolicy = `# Weir's demo. Edit and save this file while the demo runs: 
 listen: %q
 admin: %q
 upstream: %q
+data_dir: %q
 
 client:
   path: [{name: edge, cidrs: [127.0.0.1/32]}]   # one proxy in front, which appends to X-Forwarded-For
@@ -107,7 +108,7 @@ func startDemo(ctx context.Context, out io.Writer) (_ *demo, err error) {
 		return d, err
 	}
 	policy := filepath.Join(d.dir, "weir.yaml")
-	if err := os.WriteFile(policy, fmt.Appendf(nil, demoPolicy, d.front, d.admin, "http://"+service), 0o600); err != nil {
+	if err := os.WriteFile(policy, fmt.Appendf(nil, demoPolicy, d.front, d.admin, "http://"+service, filepath.Join(d.dir, "data")), 0o600); err != nil {
 		return d, err
 	}
 	log, err := os.Create(filepath.Join(d.dir, "weir.log"))
@@ -121,8 +122,8 @@ func startDemo(ctx context.Context, out io.Writer) (_ *demo, err error) {
 	ctx, d.stopWeir = context.WithCancel(context.WithoutCancel(ctx))
 	d.weirDone = make(chan error, 1)
 	go func() { d.weirDone <- errors.Join(a.Run(ctx), log.Close()) }()
-	fmt.Fprintf(out, "A sample service      http://%s\nWeir before it        http://%s\nMetrics and health    http://%s/metrics\nPolicy and log        %s\n\n",
-		service, d.front, d.admin, d.dir)
+	fmt.Fprintf(out, "A sample service      http://%s\nWeir before it        http://%s\nDashboard             http://%s/\nMetrics               http://%s/metrics\nPolicy and log        %s\n\n",
+		service, d.front, d.admin, d.admin, d.dir)
 	return d, nil
 }
 
@@ -315,6 +316,6 @@ func (d *demo) shadow(ctx context.Context) error {
 func (d *demo) invite() {
 	fmt.Fprintf(d.out, "Try it yourself:\n"+
 		"   curl -i http://%s/search -H 'X-Forwarded-For: 203.0.113.9'\n"+
-		"   curl -s http://%s/metrics | grep weir_decisions_total\n"+
+		"   weir top --admin http://%s\n"+
 		"   edit %s and save it\n\nCtrl-C stops the demo.\n", d.front, d.admin, filepath.Join(d.dir, "weir.yaml"))
 }

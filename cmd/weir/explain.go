@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/app"
 	"github.com/weirgate/weir/clientip"
 	"github.com/weirgate/weir/respond"
@@ -29,8 +31,9 @@ type asking struct {
 
 func explainCommand() *cobra.Command {
 	var path string
-	var asJSON bool
+	var asJSON, live bool
 	var ask asking
+	var running adminClient
 	cmd := &cobra.Command{
 		Use:   "explain [-c weir.yaml] [-X METHOD] [-H 'Name: value']… [--remote ADDR] URL",
 		Short: "Tell how a request would be treated, without counting it",
@@ -39,6 +42,9 @@ func explainCommand() *cobra.Command {
 			r, err := ask.request(args[0])
 			if err != nil {
 				return err
+			}
+			if live {
+				return explainLive(cmd, &running, &ask, args[0], asJSON)
 			}
 			loaded := app.Load(app.Options{Config: orDefault(path), Env: os.Environ()})
 			if err := loaded.Err(); err != nil {
@@ -51,7 +57,7 @@ func explainCommand() *cobra.Command {
 			if asJSON {
 				return writeDecision(cmd.OutOrStdout(), d)
 			}
-			return tellDecision(cmd.OutOrStdout(), d, loaded.Policy.Why(d))
+			return tellDecision(cmd.OutOrStdout(), admin.Explain(loaded.Policy, d), d)
 		},
 	}
 	configFlag(cmd, &path)
@@ -59,7 +65,32 @@ func explainCommand() *cobra.Command {
 	cmd.Flags().StringArrayVarP(&ask.headers, "header", "H", nil, "header line, as 'Name: value'; may be repeated")
 	cmd.Flags().StringVar(&ask.remote, "remote", "192.0.2.1", "address that connects to Weir")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the decision as JSON")
+	cmd.Flags().BoolVar(&live, "live", false, "ask the Weir at --admin, with its counters as they stand")
+	adminFlags(cmd, &running)
+	cmd.MarkFlagsMutuallyExclusive("live", "config")
 	return cmd
+}
+
+// explainLive asks a running Weir, which counts nothing either.
+func explainLive(cmd *cobra.Command, running *adminClient, ask *asking, target string, asJSON bool) error {
+	if err := running.check(); err != nil {
+		return err
+	}
+	q := admin.Question{Method: ask.method, URL: target, Remote: ask.remote}
+	for _, line := range ask.headers {
+		name, value, _ := strings.Cut(line, ":") // it was checked
+		q.Headers = append(q.Headers, admin.FieldLine{Name: name, Value: strings.TrimSpace(value)})
+	}
+	return atRunTime(func(cmd *cobra.Command, _ []string) error {
+		var e admin.Explanation
+		if err := running.ask(cmd.Context(), http.MethodPost, "/api/v1/explain", q, &e); err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(e.Decision)
+		}
+		return tellDecision(cmd.OutOrStdout(), e, nil)
+	})(cmd, nil)
 }
 
 // oneURL wants the one argument of explain.
@@ -113,28 +144,42 @@ func writeDecision(w io.Writer, d *weir.Decision) error {
 	return err
 }
 
-// tellDecision prints the decision for people.
-func tellDecision(w io.Writer, d *weir.Decision, why string) error {
+// tellDecision prints the decision for people. d is nil where another process made it.
+func tellDecision(w io.Writer, e admin.Explanation, d *weir.Decision) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(t, "client\t%s\tfound: %s\n", d.Client.Key(), d.Client.Source)
-	for _, h := range d.Client.Hops {
+	fmt.Fprintf(t, "client\t%s\tfound: %s\n", e.Client.Key, e.Client.Source)
+	for _, h := range e.Client.Hops {
 		fmt.Fprintf(t, "\t%s\t%s, named by %s\n", h.Address, trustWord(h.Trusted), h.By)
 	}
-	for _, note := range clientip.Notes(d.Client.Chain.Codes) {
-		fmt.Fprintf(t, "\tnoted\t%s\n\t\t%s\n", note.Code.Names()[0], note.Text)
+	for _, note := range e.Notes {
+		fmt.Fprintf(t, "\tnoted\t%s\n\t\t%s\n", note.Code, note.Text)
 	}
-	if d.Rule != nil {
-		fmt.Fprintf(t, "rule\t%s\thost %s, path %s, method %s: %s\n", d.Rule.Name, d.Rule.Host, d.Rule.Path, d.Rule.Method, why)
+	if m := e.MatchedBy; m != nil {
+		fmt.Fprintf(t, "rule\t%s\thost %s, path %s, method %s: %s\n", *e.Rule, m.Host, m.Path, m.Method, e.Why)
 	}
-	for i := range d.Statuses {
-		s := &d.Statuses[i]
-		fmt.Fprintf(t, "limit\t%s\t%s %s %s, cost %d, %d of %d left%s\n", s.Limit.Name, s.Limit.Rate, s.Limit.Algorithm, s.Limit.Mode,
-			d.Hits[i].N, s.Remaining, s.Limit.Capacity(), refusedWord(s))
-		fmt.Fprintf(t, "\tkey\t%s\n", d.Hits[i].Key)
+	for i, l := range e.Limits {
+		left := fmt.Sprint(l.Remaining)
+		if d != nil {
+			left = fmt.Sprintf("%d of %d", l.Remaining, d.Statuses[i].Limit.Capacity())
+		}
+		fmt.Fprintf(t, "limit\t%s\t%s %s %s, cost %d, %s left%s\n", l.Name, l.Rate, l.Algorithm, l.Mode, l.Cost, left, refusedWord(l.Allowed))
+		fmt.Fprintf(t, "\tkey\t%s\n", l.Key)
 	}
-	tellInspection(t, &d.Inspection)
-	fmt.Fprintf(t, "action\t%s\t%s, HTTP status %d\n", d.Action, d.Reason, d.HTTP)
+	tellFirewall(t, e, d)
+	fmt.Fprintf(t, "action\t%s\t%s, HTTP status %d\n", e.Action, e.Reason, e.Status)
 	return t.Flush()
+}
+
+// tellFirewall prints what the firewall found, and all of it where the decision was made here.
+func tellFirewall(w io.Writer, e admin.Explanation, d *weir.Decision) {
+	switch {
+	case d != nil:
+		tellInspection(w, &d.Inspection)
+	case e.WAF.Ruleset == nil || e.WAF.Inspected == nil:
+		fmt.Fprintf(w, "waf\t%s\tthe request is not inspected\n", e.WAF.Verdict)
+	default:
+		fmt.Fprintf(w, "waf\t%s\truleset %s, inspected %s %s\n", e.WAF.Verdict, *e.WAF.Ruleset, *e.WAF.Inspected, strings.Join(e.WAF.Rules, ", "))
+	}
 }
 
 // tellInspection prints what the firewall found.
@@ -159,8 +204,8 @@ func trustWord(trusted bool) string {
 	return "not trusted"
 }
 
-func refusedWord(s *weir.Status) string {
-	if s.Allowed {
+func refusedWord(allowed bool) string {
+	if allowed {
 		return ""
 	}
 	return ", refuses"

@@ -83,7 +83,8 @@ func rootCommand() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), exportCommand(), replayCommand(), suggestCommand(), versionCommand())
+	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), verifyCommand(), topCommand(), exportCommand(),
+		replayCommand(), suggestCommand(), versionCommand())
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {

@@ -62,9 +62,3 @@ func sizeOf(logs []*accesslog.Log) int64 {
 	}
 	return size
 }
-
-// isTerminal reports whether f is a terminal that understands cursor movements.
-func isTerminal(f *os.File) bool {
-	s, err := f.Stat()
-	return err == nil && s.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-}

@@ -1,6 +1,6 @@
-// Docgen writes what is generated from the configuration's structs and their comments: the JSON
-// Schema, config/schema.json, and the reference, docs/configuration.md. Run it at the module's root
-// after a change to the structs:
+// Docgen writes what is generated: from the configuration's structs and their comments the JSON Schema,
+// config/schema.json, and the reference, docs/configuration.md; from the admin API's routes and types its
+// OpenAPI document, admin/openapi.json. Run it at the module's root after a change to them:
 //
 //	go run ./internal/docgen
 package main
@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/weirgate/weir/admin"
 )
 
 func main() {
@@ -45,5 +47,6 @@ func generate(root string) (map[string][]byte, error) {
 	return map[string][]byte{
 		"config/schema.json":    schema,
 		"docs/configuration.md": referenceOf(notes),
+		"admin/openapi.json":    admin.Document(),
 	}, nil
 }

@@ -24,7 +24,7 @@ func Snapshot(tb testing.TB, yaml string, s engine.Store) *engine.Snapshot {
 	if config.HasErrors(problems) {
 		tb.Fatal(problems)
 	}
-	made := &engine.Snapshot{Policy: p, Store: s, Respond: respond.New(embedded.RespondOptions(cfg))}
+	made := &engine.Snapshot{Policy: p, Store: s, Respond: respond.New(embedded.RespondOptions(cfg)), Whoami: cfg.Whoami}
 	if strings.Contains(yaml, "waf: ") {
 		firewalls, err := embedded.NewFirewalls(cfg, p, nil, nil)
 		if err != nil {

@@ -1,0 +1,77 @@
+// What an operator may do. Each change is asked about first, with room for the reason that the audit log keeps.
+import { ask, clientPath } from "./api.js";
+import { say } from "./parts.js";
+import * as client from "./panels/client.js";
+
+const byId = (id) => document.getElementById(id);
+
+// acts returns what panels offer. page is {choose, again}: to ask otherwise, to ask again.
+export function acts(view, page) {
+  const self = {
+    sort: (name) => page.choose("sort", name),
+    client: (key) => client.open(key, view, self),
+    reset: (key) => sure({
+      title: `Reset ${key}?`, text: "Its counters stand as if they had never been used: it may ask for its whole limit at once.", yes: "Reset",
+      act: async ({ reason }) => {
+        const r = await ask(clientPath(key) + "?reason=" + encodeURIComponent(reason), { method: "DELETE" });
+        return `Reset ${key}: ${r.counters} ${r.counters === 1 ? "counter" : "counters"}.`;
+      },
+    }, () => page.again("talkers", "rules")),
+    ban: (key) => sure({
+      title: `Ban ${key}?`, text: "Everything it asks for is answered 403 until the ban ends or is lifted.", yes: "Ban", harm: true, lasts: true,
+      act: async ({ reason, lasts }) => {
+        await ask("bans", { method: "POST", body: { key, for: lasts, reason } });
+        return `Banned ${key} for ${lasts}.`;
+      },
+    }, () => page.again("talkers", "bans")),
+    unban: (key) => sure({
+      title: `Lift the ban of ${key}?`, text: "It may ask again at once, within its limits.", yes: "Lift",
+      act: async ({ reason }) => {
+        await ask(`bans/${encodeURIComponent(key)}?reason=${encodeURIComponent(reason)}`, { method: "DELETE" });
+        return `The ban of ${key} is lifted.`;
+      },
+    }, () => page.again("bans")),
+  };
+  return self;
+}
+
+// sure asks before it acts. What goes wrong is said where it was asked for; what went right is said aloud.
+function sure({ title, text, yes, harm, lasts, act }, after) {
+  const dialog = byId("sure");
+  byId("sure-title").textContent = title;
+  byId("sure-text").textContent = text;
+  byId("sure-yes").textContent = yes;
+  byId("sure-yes").classList.toggle("harm", Boolean(harm));
+  byId("sure-for-row").hidden = !lasts;
+  byId("sure-fault").textContent = "";
+  byId("sure-reason").value = "";
+  byId("sure-no").onclick = () => dialog.close();
+  byId("sure-form").onsubmit = async (e) => {
+    e.preventDefault();
+    byId("sure-yes").disabled = true;
+    try {
+      const done = await act({ reason: byId("sure-reason").value, lasts: byId("sure-for").value });
+      for (const open of document.querySelectorAll("dialog[open]")) open.close();
+      say(done);
+      note(done);
+      after();
+    } catch (error) {
+      byId("sure-fault").textContent = error.message;
+    } finally {
+      byId("sure-yes").disabled = false;
+    }
+  };
+  dialog.showModal();
+  byId("sure-reason").focus();
+}
+
+const NOTED = 6000; // ms
+
+// note shows what was done, for those who look.
+function note(text) {
+  const at = byId("note");
+  at.textContent = text;
+  at.hidden = false;
+  clearTimeout(note.timer);
+  note.timer = setTimeout(() => { at.hidden = true; }, NOTED);
+}

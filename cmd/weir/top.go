@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgate/weir/admin"
+)
+
+// A watching is what weir top was told.
+type watching struct {
+	running          adminClient
+	by, window, sort string
+	filter           string
+	limit            int
+	every            time.Duration
+	once, asJSON     bool
+}
+
+func topCommand() *cobra.Command {
+	var w watching
+	cmd := &cobra.Command{
+		Use:   "top [--admin URL]",
+		Short: "Show who and what asks a running Weir most",
+		Long: "Show who and what asks a running Weir most: refreshed on a terminal until Ctrl-C, printed once\n" +
+			"otherwise. Needs no limit to be configured.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := w.check(); err != nil {
+				return err
+			}
+			return atRunTime(func(cmd *cobra.Command, _ []string) error { return w.run(cmd.Context(), cmd.OutOrStdout()) })(cmd, nil)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&w.by, "by", "client", "what: client, path, rule, or shadow, the clients that a shadow limit would refuse")
+	f.StringVar(&w.window, "window", "1m", "how far back: 1m, 1h or 24h")
+	f.StringVar(&w.sort, "sort", "requests", "order: requests or refused")
+	f.StringVar(&w.filter, "filter", "", "only keys that contain this")
+	f.IntVar(&w.limit, "limit", 20, "at most so many, up to 100")
+	f.DurationVar(&w.every, "every", 2*time.Second, "on a terminal, how often")
+	f.BoolVar(&w.once, "once", false, "print once, on a terminal, too")
+	f.BoolVar(&w.asJSON, "json", false, "print once, as JSON")
+	adminFlags(cmd, &w.running)
+	return cmd
+}
+
+// check returns what is wrong with the flags.
+func (w *watching) check() error {
+	for _, f := range []struct {
+		name, value string
+		accepted    []string
+	}{
+		{"by", w.by, []string{"client", "path", "rule", "shadow"}}, {"window", w.window, []string{"1m", "1h", "24h"}}, {"sort", w.sort, []string{"requests", "refused"}},
+	} {
+		if !slices.Contains(f.accepted, f.value) {
+			return fmt.Errorf("--%s %s: want one of %s", f.name, f.value, strings.Join(f.accepted, ", "))
+		}
+	}
+	switch {
+	case w.limit < 1 || w.limit > mostShown:
+		return fmt.Errorf("--limit %d: want 1 to %d", w.limit, mostShown)
+	case w.every < 100*time.Millisecond:
+		return fmt.Errorf("--every %s: want at least 100ms", w.every)
+	}
+	return w.running.check()
+}
+
+const (
+	mostShown = 100
+	// clear moves to the upper left corner and clears what is below (ECMA-48, CUP and ED).
+	clearScreen = "\x1b[H\x1b[J"
+)
+
+// run prints the top, again and again where somebody looks.
+func (w *watching) run(ctx context.Context, out io.Writer) error {
+	if w.once || w.asJSON || !isTerminal(out) {
+		return w.print(ctx, out)
+	}
+	tick := time.NewTicker(w.every)
+	defer tick.Stop()
+	for {
+		var page strings.Builder
+		if err := w.print(ctx, &page); err != nil && ctx.Err() == nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if _, err := io.WriteString(out, clearScreen+page.String()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// isTerminal reports whether w is a terminal that understands cursor movements.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	about, err := f.Stat()
+	return err == nil && about.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
+
+// print prints the top once.
+func (w *watching) print(ctx context.Context, out io.Writer) error {
+	q := url.Values{"by": {w.by}, "window": {w.window}, "sort": {w.sort}, "limit": {strconv.Itoa(mostShown)}}
+	var top admin.Top
+	if err := w.running.ask(ctx, http.MethodGet, "/api/v1/top?"+q.Encode(), nil, &top); err != nil {
+		return err
+	}
+	top.Entries = slices.DeleteFunc(top.Entries, func(e admin.TopEntry) bool { return !strings.Contains(e.Key, w.filter) })
+	top.Entries = top.Entries[:min(len(top.Entries), w.limit)]
+	if w.asJSON {
+		return json.NewEncoder(out).Encode(top)
+	}
+	return tellTop(out, &top)
+}
+
+func tellTop(out io.Writer, top *admin.Top) error {
+	seconds := max(top.To.Sub(top.From).Seconds(), 1)
+	fmt.Fprintf(out, "since %s: %d requests (%.1f/s), %d refused\n\n", top.From.Local().Format(time.TimeOnly), top.Requests, float64(top.Requests)/seconds, top.Refused)
+	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(t, "RANK\tREQUESTS\tSHARE\tREFUSED\tLAST %s\t%s\n", span(top), strings.ToUpper(top.By))
+	for _, e := range top.Entries {
+		fmt.Fprintf(t, "%d\t%s\t%.1f %%\t%d\t%s\t%s\n", e.Rank, atLeast(e.Requests, e.Error), e.Share*100, e.Refused, sparkline(e.Spark), visible(e.Key))
+	}
+	return t.Flush()
+}
+
+// span is how long the sparklines are.
+func span(top *admin.Top) string {
+	if len(top.Entries) == 0 {
+		return top.Window
+	}
+	return (time.Duration(float64(len(top.Entries[0].Spark))*top.Step) * time.Second).String()
+}
+
+// atLeast says how many, and how many more at most.
+func atLeast(n, more uint64) string {
+	if more == 0 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d +%d", n, more)
+}
+
+// sparkline draws numbers as bars of eight heights; nothing is a blank.
+func sparkline(numbers []uint64) string {
+	const bars = "▁▂▃▄▅▆▇█"
+	most := slices.Max(append([]uint64{1}, numbers...))
+	var b strings.Builder
+	for _, n := range numbers {
+		if n == 0 {
+			b.WriteByte(' ')
+			continue
+		}
+		b.WriteRune([]rune(bars)[min(n*8/most, 7)])
+	}
+	return b.String()
+}
+
+// visible returns a stranger's text without what a terminal would obey.
+func visible(text string) string {
+	return strings.Map(func(c rune) rune {
+		if !strconv.IsPrint(c) {
+			return '\uFFFD'
+		}
+		return c
+	}, text)
+}

@@ -1,0 +1,206 @@
+package journal
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/topk"
+)
+
+// A Ranking is what is ranked.
+type Ranking uint8
+
+const (
+	ByClient Ranking = iota // clients as they are counted
+	ByPath                  // paths, with what names one thing folded to *
+	ByRule                  // rules
+	ByShadow                // clients that a shadow limit would have refused, by such requests alone
+	rankings = iota
+)
+
+// places are how many keys a ranking tells apart at a time.
+var places = [rankings]int{ByClient: 1024, ByPath: 512, ByRule: 256, ByShadow: 256}
+
+// slotTime is how long requests are counted together before they become part of the windows.
+const slotTime = 10 * time.Second
+
+// mostClosed is how many slots may wait to become part of the windows. Run and every reader take them.
+const mostClosed = 12
+
+// A tally is who came how often in some time.
+type tally struct {
+	number            int64 // of its time, in units of its length since the Unix epoch
+	requests, refused uint64
+	by                [rankings]*topk.Sketch // nil: nobody came
+}
+
+func (y *tally) add(r Ranking, h topk.Hit) {
+	if y.by[r] == nil {
+		y.by[r] = topk.New(places[r])
+	}
+	y.by[r].Add(h)
+}
+
+func (y *tally) merge(o *tally) {
+	y.requests, y.refused = y.requests+o.requests, y.refused+o.refused
+	for r, sketch := range o.by {
+		if sketch == nil {
+			continue
+		}
+		if y.by[r] == nil {
+			y.by[r] = topk.New(places[r])
+		}
+		y.by[r].Merge(sketch)
+	}
+}
+
+// begin makes y the empty tally of a time, with the memory that it has.
+func (y *tally) begin(number int64) {
+	for _, sketch := range y.by {
+		if sketch != nil {
+			sketch.Clear()
+		}
+	}
+	*y = tally{number: number, by: y.by}
+}
+
+// talkers count who asks most, and what each second brought. Record adds to one slot, whose memory is
+// there already; readers and Run make finished slots part of the windows.
+type talkers struct {
+	seed   maphash.Seed
+	secret [2]uint64 // of clients' hashes
+
+	mu      sync.Mutex // held by Record for a few dozen nanoseconds
+	slot    *tally
+	closed  []*tally // finished, the oldest first
+	free    []*tally // empty
+	seconds timeline
+	entries [weir.ManyEntries + 1]uint64 // requests by entries of their chain
+
+	reading sync.Mutex // held by readers, before mu
+	windows [windows]window
+}
+
+func newTalkers() *talkers {
+	return &talkers{
+		seed: maphash.MakeSeed(), secret: [2]uint64{rand.Uint64(), rand.Uint64()}, slot: new(tally), windows: newWindows(),
+		closed: make([]*tally, 0, mostClosed), free: make([]*tally, 0, mostClosed),
+	}
+}
+
+// record counts d, whose answer ended at d.At plus o.Duration. It allocates nothing, but for the memory of
+// a slot that is needed for the first time.
+func (t *talkers) record(d *weir.Decision, o weir.Outcome) {
+	at := d.At.Add(o.Duration)
+	var memory [3][topk.KeyBytes]byte
+	var hits [3]topk.Hit
+	refused, shadow, client := d.Refused(), overShadow(d), hasClient(&d.Client)
+	if client {
+		key := appendClient(memory[ByClient][:0], &d.Client)
+		hits[ByClient] = topk.Hit{Hash: t.clientHash(key), Key: key, Marked: refused}
+	}
+	if d.Request.Path != "" {
+		key := appendFolded(memory[ByPath][:0], d.Request.Path)
+		hits[ByPath] = topk.Hit{Hash: maphash.Bytes(t.seed, key), Key: key, Marked: refused}
+	}
+	hits[ByRule] = t.ruleHit(memory[ByRule][:0], d.Rule, refused)
+
+	t.mu.Lock()
+	t.turn(at.Unix() / int64(slotTime/time.Second))
+	t.slot.requests++
+	if refused {
+		t.slot.refused++
+	}
+	for r := range hits {
+		if hits[r].Key != nil {
+			t.slot.add(Ranking(r), hits[r])
+		}
+	}
+	if client {
+		t.entries[min(d.Client.Chain.Entries, weir.ManyEntries)]++
+		if shadow {
+			t.slot.add(ByShadow, hits[ByClient])
+		}
+	}
+	t.seconds.add(at.Unix(), o.Duration, refused, shadow)
+	t.mu.Unlock()
+}
+
+// clientHash folds what identifies a client into 64 bits by one multiplication with secret numbers, a third of
+// what maphash takes.
+func (t *talkers) clientHash(key []byte) uint64 {
+	tail := uint64(key[0])<<8 | uint64(key[17])
+	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(key[1:9])^tail^t.secret[0], binary.LittleEndian.Uint64(key[9:17])^t.secret[1])
+	return hi ^ lo
+}
+
+func (t *talkers) ruleHit(b []byte, r *weir.Rule, refused bool) topk.Hit {
+	name := noRule
+	if r != nil {
+		name = r.Name
+	}
+	return topk.Hit{Hash: maphash.String(t.seed, name), Key: append(b, cut(name, topk.KeyBytes)...), Marked: refused}
+}
+
+// turn begins the slot of that number unless it began already. Requests end in no order: what ended
+// before a slot began is counted in it. It holds mu.
+func (t *talkers) turn(number int64) {
+	if number <= t.slot.number {
+		return
+	}
+	if t.slot.requests > 0 {
+		t.finished()
+	}
+	t.slot.begin(number)
+}
+
+// finished puts the slot to the closed ones and takes another. It holds mu.
+func (t *talkers) finished() {
+	if len(t.closed) == mostClosed { // nobody reads, and Run does not run: the oldest is forgotten
+		t.free = append(t.free, t.closed[0])
+		t.closed = append(t.closed[:0], t.closed[1:]...)
+	}
+	t.closed = append(t.closed, t.slot)
+	t.slot = t.empty()
+}
+
+// empty returns a tally that nobody uses.
+func (t *talkers) empty() *tally {
+	last := len(t.free) - 1
+	if last < 0 {
+		return new(tally)
+	}
+	y := t.free[last]
+	t.free = t.free[:last]
+	return y
+}
+
+// settle makes what is finished at now part of the windows. It holds reading.
+func (t *talkers) settle(now time.Time) {
+	t.mu.Lock()
+	t.turn(now.Unix() / int64(slotTime/time.Second))
+	closed := t.closed
+	t.closed = make([]*tally, 0, mostClosed)
+	t.mu.Unlock()
+	for _, slot := range closed {
+		for i := range t.windows {
+			t.windows[i].merge(slot)
+		}
+		slot.begin(0)
+	}
+	t.mu.Lock()
+	t.free = append(t.free, closed[:min(len(closed), mostClosed-len(t.free))]...)
+	t.mu.Unlock()
+}
+
+// finish is settle for who does not read afterwards.
+func (t *talkers) finish(now time.Time) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	t.settle(now)
+}
