@@ -43,6 +43,7 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 		o.Backend = "redis"
 		g := a.store.shared.Gauges()
 		o.Gauges.BreakerOpen, o.Gauges.Recalled, o.Gauges.StoreFindings = a.store.open, g.Recalled, g.StoreFindings
+		o.Gauges.StoreFailures = a.store.failures
 	}
 	var err error
 	o.ConfigHash, err = l.Config.Hash()

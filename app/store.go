@@ -118,3 +118,12 @@ func (s *store) close(log *slog.Logger) {
 func (s *store) open() bool {
 	return s.shared != nil && s.shared.Store.Open() || s.windows != nil && s.windows.Open()
 }
+
+// failures are how often the shared store did not answer, in all the ways that are counted by.
+func (s *store) failures() map[string]uint64 {
+	of := []*failover.Store{s.shared.Store, s.windows}
+	for _, other := range s.more {
+		of = append(of, other.windows)
+	}
+	return shared.Failures(of...)
+}

@@ -47,6 +47,8 @@ type Gauges struct {
 	Recalled         func() uint64 // hits refused from memory, without asking the shared store
 	// StoreFindings are what may be wrong with the shared store, by name, each with whether it is.
 	StoreFindings func() map[string]bool
+	// StoreFailures are how often the shared store did not answer, by the way in which.
+	StoreFailures func() map[string]uint64
 }
 
 // A Journal is safe for concurrent use.

@@ -174,6 +174,13 @@ func gaugeFamilies(g Gauges) []family {
 			}
 		}, "finding"))
 	}
+	if g.StoreFailures != nil {
+		families = append(families, counter("store_failures_total", "Questions that the shared store did not answer, by the way in which.", func(e emit) {
+			for kind, n := range g.StoreFailures() {
+				e(float64(n), kind)
+			}
+		}, "kind"))
+	}
 	return families
 }
 
