@@ -2,6 +2,7 @@ package app
 
 import (
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/embedded/shared"
 	"github.com/weirgate/weir/front/envoyrls"
 	"github.com/weirgate/weir/store/failover"
 	"github.com/weirgate/weir/store/redis"
@@ -57,15 +58,7 @@ func (s *store) open() bool {
 }
 
 // failures is how often a shared store did not answer, by why not.
-func (s *store) failures() map[string]uint64 {
-	sums := map[string]uint64{}
-	for _, kind := range failover.Kinds() {
-		for _, f := range s.failovers() {
-			sums[kind.String()] += f.Failures(kind)
-		}
-	}
-	return sums
-}
+func (s *store) failures() map[string]uint64 { return shared.Failures(s.failovers()...) }
 
 // recalled is how many hits were refused from memory, without asking the shared store.
 func (s *store) recalled() (n uint64) {

@@ -1,11 +1,15 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/weirgate/weir/internal/redistest"
 )
@@ -44,6 +48,31 @@ func TestFailedReloadOpensNoStore(t *testing.T) {
 	if _, err := os.Stat(folder); err != nil {
 		t.Error(err)
 	}
+}
+
+// FAL-20: a caller of the rate limit service whose deadline is shorter than the store's timeout is answered within it,
+// and a metric counts such calls.
+func TestShortDeadlineIsCounted(t *testing.T) {
+	server := redistest.Start(t)
+	p, _ := withDescriptors(t, twoAMinute)
+	p.yaml += fmt.Sprintf("store: {redis: {url: %q, timeout: 2s}}\n", server.URL())
+	h := build(t, p)
+	rls := pb.NewRateLimitServiceClient(h.dial("rls.listen"))
+	if _, err := rls.ShouldRateLimit(t.Context(), oneOf("x")); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze()
+	defer server.Thaw()
+	const series = `weir_store_failures_total{kind="short_deadline"}`
+	if n := h.metric(series); n != 0 {
+		t.Errorf("%s is %v while Redis answers", series, n)
+	}
+	eventually(t, series, func() bool { // a busy machine may be later than the caller
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := rls.ShouldRateLimit(ctx, oneOf("x"))
+		return err == nil && h.metric(series) > 0
+	})
 }
 
 // FAL-19, CFG-12: what should be changed about Redis is a line and a metric, and so is another policy

@@ -50,7 +50,7 @@ type Beside struct {
 // A Shared is a store in which several processes have one count.
 type Shared struct {
 	engine.Store
-	Gauges journal.Gauges // BreakerOpen, Recalled and StoreFindings; the others are not its own
+	Gauges journal.Gauges // what the metrics tell of it; those that the memory and the program know are passed over
 	Close  func() error   // when nobody asks any longer
 }
 

@@ -53,10 +53,10 @@ type Gauges struct {
 	UpstreamInFlight func() int    // requests at the upstream at this moment
 	BreakerOpen      func() bool   // the shared store is left alone
 	Recalled         func() uint64 // hits refused from memory, without asking the shared store
-	// StoreFailures is how often the shared store did not answer, by why not.
-	StoreFailures func() map[string]uint64
 	// StoreFindings are what may be wrong with the shared store, by name, each with whether it is.
 	StoreFindings func() map[string]bool
+	// StoreFailures are how often the shared store did not answer, by the way in which.
+	StoreFailures func() map[string]uint64
 }
 
 // A Journal is safe for concurrent use.

@@ -127,13 +127,6 @@ func storeFamilies(c *counts, o Options) []family {
 			e(float64(checks-min(checks, recalled)), backend)
 		}, "backend"),
 		counter("store_fallback_total", "Hits that the store did not answer.", number(c.fallbacks.Load)),
-		counter("store_failures_total", "Calls that the shared store did not answer, by why: short is an asker's deadline below the timeout.", func(e emit) {
-			if o.Gauges.StoreFailures != nil {
-				for kind, n := range o.Gauges.StoreFailures() {
-					e(float64(n), kind)
-				}
-			}
-		}, "kind"),
 	}
 }
 
@@ -197,6 +190,13 @@ func gaugeFamilies(g Gauges) []family {
 				e(one(found), name)
 			}
 		}, "finding"))
+	}
+	if g.StoreFailures != nil {
+		families = append(families, counter("store_failures_total", "Questions that the shared store did not answer, by the way in which.", func(e emit) {
+			for kind, n := range g.StoreFailures() {
+				e(float64(n), kind)
+			}
+		}, "kind"))
 	}
 	return families
 }

@@ -65,8 +65,8 @@ func TestScrape(t *testing.T) {
 			MemoryKeys:      func() int { return 7 },
 			MemoryEvictions: func() uint64 { return 2 },
 			TarpitHeld:      func() int { return 3 },
-			StoreFailures:   func() map[string]uint64 { return map[string]uint64{"timeout": 4, "short": 0} },
 			StoreFindings:   func() map[string]bool { return map[string]bool{"evicts": true, "read_only": false} },
+			StoreFailures:   func() map[string]uint64 { return map[string]uint64{"timeout": 4, "short_deadline": 0} },
 		},
 	})
 	j.Record(passed(search), ok)
@@ -107,7 +107,7 @@ func TestScrape(t *testing.T) {
 		`weir_shadow_refusals_total{rule="search"}`:                         1,
 		`weir_store_checks_total{backend="memory"}`:                         2,
 		`weir_store_fallback_total`:                                         1,
-		`weir_store_failures_total{kind="short"}`:                           0,
+		`weir_store_failures_total{kind="short_deadline"}`:                  0,
 		`weir_store_failures_total{kind="timeout"}`:                         4,
 		`weir_store_finding{finding="evicts"}`:                              1,
 		`weir_store_finding{finding="read_only"}`:                           0,

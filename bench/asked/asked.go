@@ -70,11 +70,16 @@ type cost struct {
 	rate, p99 []float64 // questions per second; µs
 }
 
-// race has the contenders take turns. The first round warms up, and uses up what may pass.
+// race has the contenders take turns, forwards and backwards. The first round warms up, and uses up what may
+// pass.
 func (o Options) race(contenders []contender) ([]cost, error) {
 	costs := make([]cost, len(contenders))
 	for round := range o.Rounds + 1 {
-		for i, c := range contenders {
+		for i := range contenders {
+			if round%2 == 1 {
+				i = len(contenders) - 1 - i
+			}
+			c := contenders[i]
 			before, proxy := c.process.CPU(), c.ofProxy()
 			l, err := c.ask(o.Slot)
 			if err != nil {

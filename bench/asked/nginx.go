@@ -89,7 +89,8 @@ func (h *house) runNginx(decider *process.Process) (*process.Process, error) {
 			return nil, err
 		}
 		inner := &house{dir: h.dir + "/nginx-" + decider.Name[:4]}
-		config, err := shipped("forward-auth-nginx.conf", "listen 80;", "listen "+at+";", "server 127.0.0.1:8080;", "server "+decider.Address+";", "http://127.0.0.1:3000", "http://"+service)
+		config, err := shipped("forward-auth-nginx.conf", "listen 80;", "listen "+at+";", "server 127.0.0.1:8080;", "server "+decider.Address+";", "http://127.0.0.1:3000", "http://"+service,
+			"_timeout 200ms;", "_timeout 5s;", "_timeout 300ms;", "_timeout 5s;") // strangers may have the processors for so long
 		if err != nil {
 			return nil, err
 		}

@@ -85,16 +85,10 @@ func (s *Store) Close() error {
 
 // Gauges are what the metrics tell of Redis.
 func (s *Store) Gauges() journal.Gauges {
-	return journal.Gauges{BreakerOpen: s.Store.Open, Recalled: s.redis.Recalled, StoreFailures: s.failures, StoreFindings: s.findings}
-}
-
-// failures is how often Redis did not answer, by why not.
-func (s *Store) failures() map[string]uint64 {
-	all := map[string]uint64{}
-	for _, kind := range failover.Kinds() {
-		all[kind.String()] = s.Failures(kind)
+	return journal.Gauges{
+		BreakerOpen: s.Store.Open, Recalled: s.redis.Recalled, StoreFindings: s.findings,
+		StoreFailures: func() map[string]uint64 { return Failures(s.Store) },
 	}
-	return all
 }
 
 // findings are what may be wrong with Redis, and whether it is.
@@ -102,6 +96,20 @@ func (s *Store) findings() map[string]bool {
 	all := map[string]bool{}
 	for _, f := range redis.Findings() {
 		all[f.String()] = s.redis.Found(f)
+	}
+	return all
+}
+
+// Failures are how often the stores that are not nil had no answer, by the name of the way in which.
+func Failures(of ...*failover.Store) map[string]uint64 {
+	all := map[string]uint64{}
+	for _, kind := range failover.Kinds() {
+		all[kind.String()] = 0
+		for _, s := range of {
+			if s != nil {
+				all[kind.String()] += s.Failures(kind)
+			}
+		}
 	}
 	return all
 }
