@@ -85,6 +85,9 @@ func TestNoSecretLeaves(t *testing.T) {
 func TestAttacksOnCost(t *testing.T) {
 	for _, ruleset := range []string{"fast", "crs"} {
 		t.Run(ruleset, func(t *testing.T) {
+			if raceEnabled && ruleset == "crs" {
+				t.Skip("takes minutes under the race detector")
+			}
 			h := build(t, plan{yaml: walled(ruleset) + "log: {refusals_per_second: 0}\n"})
 			for _, a := range waftest.Attacks(t) {
 				request := wire(&a.In)
@@ -237,4 +240,79 @@ func TestAFloodBuysNoInspection(t *testing.T) {
 	if n := len(h.journal.Blocked(100)); n != 5 || reached.Load() != 0 {
 		t.Errorf("%d inspected and blocked, %d passed; want 5 and 0", n, reached.Load())
 	}
+}
+
+// Without a file the firewall stands: that is what README promises of weir run --upstream.
+func TestTheFirewallIsOnByDefault(t *testing.T) {
+	h := build(t, plan{edit: func(o *Options) {
+		upstream := ""
+		for _, kv := range o.Env {
+			if text, ok := strings.CutPrefix(kv, "UPSTREAM="); ok {
+				upstream = text
+			}
+		}
+		listen := "127.0.0.1:0"
+		o.Config, o.Upstream, o.Listen, o.Admin = "", &upstream, &listen, &listen
+	}})
+	if a := h.get("/?q=1'+UNION+SELECT+password+FROM+users--+-"); a.status != 403 || !strings.Contains(a.body, `"incident":"`) {
+		t.Errorf("an attack: %d %s", a.status, a.body)
+	}
+	if a := h.get("/?q=wooden+chairs"); a.status != 200 {
+		t.Errorf("an ordinary request: %d", a.status)
+	}
+}
+
+// A body that the upstream is already being told is ended by 408 as well; the upstream gets no whole request.
+func TestASlowStreamThroughTheProxy(t *testing.T) {
+	whole := make(chan error, 1)
+	h := build(t, plan{
+		yaml: basics + "default: {limits: []}\nwaf: {body_timeout: 400ms}\nrules: [{name: up, path: /up, body: skip}]\n",
+		service: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, err := io.Copy(io.Discard, r.Body)
+			whole <- err
+		}),
+	})
+	if got := h.ask([]byte("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf of it")); got != 408 {
+		t.Errorf("got %d, want 408", got)
+	}
+	if err := <-whole; err == nil {
+		t.Error("the service took half a body for a whole one")
+	}
+	eventually(t, "the record", func() bool { return h.journal.Totals().Requests == 1 })
+	if got := h.journal.Recent(1)[0]; got.Reason != "body too slow" || got.Status != 408 {
+		t.Errorf("recorded %+v", got)
+	}
+}
+
+// An upstream may answer before it has read the body, which is held for it: its memory is not another request's
+// before the transport has let it go.
+func TestEarlyAnswersDoNotMixBodies(t *testing.T) {
+	h := build(t, plan{yaml: walled("fast"), service: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/early" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		all, _ := io.ReadAll(r.Body)
+		for _, c := range all {
+			if c != all[0] {
+				t.Errorf("a body of %q holds %q", all[0], c)
+				return
+			}
+		}
+	})})
+	var askers sync.WaitGroup
+	for i := range 8 {
+		askers.Go(func() {
+			c := client(t, i%2 == 0)
+			for n := range 40 {
+				path := []string{"/early", "/whole"}[n%2]
+				answer, err := c.Post(h.url(path), "application/octet-stream", bytes.NewReader(bytes.Repeat([]byte{byte('a' + i)}, 300_000)))
+				if err == nil {
+					_, _ = io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
+			}
+		})
+	}
+	askers.Wait()
 }

@@ -20,11 +20,12 @@ func TestSlowHTTP(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	program := proctest.Need(t, "slowhttptest")
+	large := strings.Repeat("a large answer ", 1<<20)
 	h := build(t, plan{
 		yaml: basics + "default: {limits: []}\nserver: {header_timeout: 2s, idle_timeout: 4s}\nwaf: {body_timeout: 2s}\n",
 		service: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/large" {
-				io.WriteString(w, strings.Repeat("a large answer ", 1<<20))
+				io.WriteString(w, large)
 			}
 		}),
 	})
@@ -53,6 +54,9 @@ func TestSlowHTTP(t *testing.T) {
 			eventually(t, "the attack", func() bool { return open() > quiet+150 })
 			eventually(t, "its end", func() bool { return open() < quiet+60 })
 			took := time.Since(began)
+			if took > 13*time.Second {
+				t.Errorf("it took %v", took)
+			}
 			out := <-over
 			load.end()
 			t.Logf("every place is free after %v", took.Round(100*time.Millisecond))

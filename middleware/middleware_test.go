@@ -248,6 +248,7 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	h := build(t, `default: {limits: [{rate: 1000000000/1h, per: client}]}`)
+	inspecting := build(t, "default: {limits: []}\nwaf: {ruleset: fast}")
 	refusing := build(t, `default: {limits: [{rate: 0/1h, per: client}]}`)
 	tests := []struct {
 		name    string
@@ -256,6 +257,7 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"admitted by Serve", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, nothing) }), 3},
 		{"admitted by Wrap", h.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), 4},
+		{"inspected by Serve", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inspecting.Serve(w, r, nothing) }), 6},
 		{"refused", refusing.Wrap(http.HandlerFunc(ok)), 3},
 	}
 	for _, test := range tests {
