@@ -140,7 +140,7 @@ func tellProof(w io.Writer, r *verify.Report) error {
 	fmt.Fprintf(t, "resolved\t%s, %s, named by %s\n", r.Resolved, r.Source, r.By)
 	fmt.Fprintf(t, "verdict\t%s\n", verdict(r))
 	if len(r.Survives) > 0 {
-		fmt.Fprintf(t, "forged\tthese arrive as the client sends them: %s\n", strings.Join(r.Survives, ", "))
+		fmt.Fprintf(t, "survive\t%s: what your service must not read where it is not behind Weir's proxy\n", few(r.Survives))
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(t, "note\t%s\n", note)
@@ -150,6 +150,17 @@ func tellProof(w io.Writer, r *verify.Report) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n\n%s", map[bool]string{true: "The same, by position:", false: "What fits:"}[r.Right], r.Paste)
 	return err
+}
+
+// fewNames of a list are printed.
+const fewNames = 4
+
+// few writes a list, cut short: the rest is in the JSON.
+func few(names []string) string {
+	if len(names) <= fewNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more headers", strings.Join(names[:fewNames], ", "), len(names)-fewNames)
 }
 
 // deed says what the proxies do.

@@ -17,11 +17,13 @@ var axe string
 // TestAccess has axe-core judge the page in both themes and widths and in every state, by WCAG 2.2 level AA and
 // its best practices.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		scheme string
 		width  int64
 	}{{"light", wide}, {"dark", narrow}} {
 		t.Run(fmt.Sprint(c.scheme, c.width), func(t *testing.T) {
+			t.Parallel()
 			s := newStandIn(t)
 			b := open(t, s.URL, c.width, high)
 			b.expect("Failed to load resource")
@@ -78,6 +80,7 @@ func (b *browser) check(state string) {
 
 // TestKeyboardAlone does what an operator does without a mouse.
 func TestKeyboardAlone(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)
@@ -119,6 +122,7 @@ func TestKeyboardAlone(t *testing.T) {
 
 // Updates leave focus, selection and what is typed alone.
 func TestUpdatesDoNotDisturb(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)
@@ -135,4 +139,27 @@ func TestUpdatesDoNotDisturb(t *testing.T) {
 	if got := value[string](b, `document.getElementById("said").textContent`); got != "" {
 		t.Errorf("a tick was said aloud: %q", got)
 	}
+}
+
+// What an operator must hear of is said once, and marked on the rail.
+func TestWhatMattersIsSaid(t *testing.T) {
+	t.Parallel()
+	s := newStandIn(t)
+	b := open(t, s.URL, wide, high)
+	b.await(live)
+	before := value[string](b, `document.querySelector('.rail a[href="#store"]').textContent`)
+	s.set(func(s *standIn) {
+		s.bodies["status"] = strings.Replace(s.recorded("status"), `"breaker_open": false`, `"breaker_open": true`, 1)
+	})
+	b.await(`document.getElementById("said").textContent === "The store does not answer any more." && document.querySelector("[data-panel=store] .alarm")`)
+	if got := value[string](b, `document.querySelector('.rail a[href="#store"]').textContent`); got != before+"! to look at" {
+		t.Errorf("the rail reads %q", got)
+	}
+	s.set(func(s *standIn) {
+		delete(s.bodies, "status")
+		s.bodies["diagnosis"] = strings.Replace(s.recorded("diagnosis"), "chain.short", "one_client", 1)
+	})
+	b.await(`document.querySelector('.rail a[href="#store"]').textContent === ` + quote(before))
+	b.run(chromedp.Evaluate[chromedp.Void](`document.getElementById("chain").scrollIntoView()`))
+	b.await(`document.getElementById("said").textContent === "Client chain: one_client."`)
 }

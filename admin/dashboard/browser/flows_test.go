@@ -7,6 +7,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 const (
@@ -20,24 +22,38 @@ const live = `document.body.dataset.state === "live" && document.querySelectorAl
 func css(selector string) chromedp.CSS { return chromedp.CSS(selector) }
 
 func TestNumbersRise(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)
 	if got := b.text("#figures"); !strings.Contains(got, "Requests") || !strings.Contains(got, "/s") {
 		t.Errorf("figures: %q", got)
 	}
-	before := value[string](b, `document.getElementById("plot-rate").getAttribute("aria-label")`)
-	if !strings.HasPrefix(before, "Plot of requests per second") {
-		t.Errorf("the plot is called %q", before)
+	if got := value[string](b, `document.getElementById("plot-rate").getAttribute("aria-label")`); !strings.HasPrefix(got, "Plot of requests per second") {
+		t.Errorf("the plot is called %q", got)
 	}
-	asked := func() int { s.mu.Lock(); defer s.mu.Unlock(); return s.asked["series"] }
-	first := asked()
-	b.await(fmt.Sprintf(`performance.getEntriesByType("resource").filter((e) => e.name.includes("/series")).length > %d`, first+1))
+	first := s.asks("series")
+	if err := proctest.Await(patience, func() error {
+		if n := s.asks("series"); n < first+2 {
+			return fmt.Errorf("asked %d times for the series, at first %d times", n, first)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	figure := `document.querySelector("#figures dd").textContent`
+	low := value[string](b, figure)
+	s.set(func(s *standIn) { s.more = 400 })
+	b.await(`parseInt(` + figure + `) > 500`)
+	if low == value[string](b, figure) {
+		t.Errorf("the figure stays at %s", low)
+	}
 	b.run(chromedp.Click(css("#flow summary")))
 	b.await(`document.querySelectorAll("#flow-table tbody tr").length >= 30`)
 }
 
 func TestTopTalkersRank(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)
@@ -58,6 +74,7 @@ func TestTopTalkersRank(t *testing.T) {
 }
 
 func TestExplainShowsEveryHop(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)
@@ -79,6 +96,7 @@ func TestExplainShowsEveryHop(t *testing.T) {
 }
 
 func TestResetAsksFirst(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)
@@ -97,6 +115,7 @@ func TestResetAsksFirst(t *testing.T) {
 }
 
 func TestAClientIsShownWhole(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)
@@ -114,6 +133,7 @@ func TestAClientIsShownWhole(t *testing.T) {
 
 // Bans and the firewall are shown if the API says that there are any.
 func TestOnlyWhatThereIs(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	s.bodies["session"] = `{"token":"admin","writes":true,"version":"0.5.0","bans":false,"blocked":false,"read_only":""}`
 	b := open(t, s.URL, wide, high)
@@ -124,7 +144,7 @@ func TestOnlyWhatThereIs(t *testing.T) {
 	if value[bool](b, `Boolean(document.querySelector('[aria-label^="Ban "]')) || !document.getElementById("bans").hidden`) {
 		t.Error("bans are shown, and there are none")
 	}
-	if s.asked["bans"]+s.asked["blocked"] > 0 {
+	if s.asks("bans")+s.asks("blocked") > 0 {
 		t.Error("the page asked for what there is not")
 	}
 

@@ -10,6 +10,7 @@ import (
 
 // What a stranger chooses is shown as it is written, and never runs.
 func TestMarkupIsText(t *testing.T) {
+	t.Parallel()
 	const evil = `"><img src=x onerror="window.ran=1"><script>window.ran=1</script><a href="javascript:window.ran=1">x</a>'&quot;` + "\u202e\x00"
 	s := newStandIn(t)
 	for _, name := range []string{"top", "rules", "shadow", "decisions", "blocked", "diagnosis", "status", "explain", "clients"} {

@@ -15,6 +15,7 @@ func in(b *browser, module, expression string) string {
 }
 
 func TestFormats(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	for expression, want := range map[string]string{
@@ -36,6 +37,7 @@ func TestFormats(t *testing.T) {
 
 // A row that stays is the same element, wherever it goes; what is not described any more is gone.
 func TestRenderKeepsElements(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	got := in(b, "dom.js", `(() => {

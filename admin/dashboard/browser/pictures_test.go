@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "take the screenshots of the documentation anew")
 
-// most is how large a picture of the documentation may be, in bytes.
-const most = 150 << 10
+// mostBytes is how large a picture of the documentation may be, in bytes.
+const mostBytes = 150 << 10
 
 // TestPictures looks after the screenshots of the documentation. With -update it takes them anew.
 func TestPictures(t *testing.T) {
@@ -32,8 +32,8 @@ func TestPictures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := png.DecodeConfig(bytes.NewReader(data)); err != nil || len(data) > most {
-			t.Errorf("%s: %d bytes, %v; want a PNG of at most %d", name, len(data), err, most)
+		if _, err := png.DecodeConfig(bytes.NewReader(data)); err != nil || len(data) > mostBytes {
+			t.Errorf("%s: %d bytes, %v; want a PNG of at most %d", name, len(data), err, mostBytes)
 		}
 	}
 }

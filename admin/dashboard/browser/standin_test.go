@@ -32,6 +32,7 @@ type standIn struct {
 	changes []string          // what was asked to be changed, in order
 	asked   map[string]int    // by path
 	began   time.Time
+	more    int // requests in each second, beyond those of the recorded morning
 }
 
 func newStandIn(t *testing.T) *standIn {
@@ -49,6 +50,13 @@ func (s *standIn) set(change func(*standIn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
+}
+
+// asks is how often a path was asked for.
+func (s *standIn) asks(path string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[path]
 }
 
 func (s *standIn) serve(w http.ResponseWriter, r *http.Request) {
@@ -95,13 +103,11 @@ func (s *standIn) change(w http.ResponseWriter, r *http.Request, path string, wr
 func (s *standIn) body(w http.ResponseWriter, path string) {
 	body, ok := s.bodies[path]
 	if !ok {
-		file := strings.SplitN(path, "/", 2)[0]
-		data, err := recorded.ReadFile("testdata/api/" + file + ".json")
-		if err != nil {
-			problem(w, http.StatusNotImplemented, "not_in_this_version", path+" is not in this version")
-			return
-		}
-		body = strings.ReplaceAll(string(data), "NOW", time.Now().UTC().Format(time.RFC3339Nano))
+		body = s.recorded(strings.SplitN(path, "/", 2)[0])
+	}
+	if body == "" {
+		problem(w, http.StatusNotImplemented, "not_in_this_version", path+" is not in this version")
+		return
 	}
 	if code, text, isProblem := strings.Cut(body, "!"); isProblem && len(code) == 3 {
 		status, _ := strconv.Atoi(code) // of three digits, or the test sees 0
@@ -110,6 +116,15 @@ func (s *standIn) body(w http.ResponseWriter, path string) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprint(w, body)
+}
+
+// recorded is the body that is recorded under a name, as if it was made now, or nothing.
+func (*standIn) recorded(name string) string {
+	data, err := recorded.ReadFile("testdata/api/" + name + ".json")
+	if err != nil {
+		return ""
+	}
+	return strings.ReplaceAll(string(data), "NOW", time.Now().UTC().Format(time.RFC3339Nano))
 }
 
 // series makes a calm morning with a flood that began a minute and a half ago.
@@ -132,7 +147,7 @@ func (s *standIn) series(w http.ResponseWriter, r *http.Request) {
 	for i := range points {
 		at := now.Add(time.Duration(i-n) * time.Second)
 		x := float64(at.Unix())
-		p := point{Time: at, Requests: int(84 + 22*math.Sin(x/37) + 9*math.Sin(x/5.3) + 6*math.Sin(x*1.7)), Shadow: int(at.Unix() % 7 / 3)}
+		p := point{Time: at, Requests: s.more + int(84+22*math.Sin(x/37)+9*math.Sin(x/5.3)+6*math.Sin(x*1.7)), Shadow: int(at.Unix() % 7 / 3)}
 		if flood := at.Sub(s.began.Add(-95 * time.Second)).Seconds(); flood > 0 {
 			more := int(190 * (1 - math.Exp(-flood/14)) * (1 + .08*math.Sin(x*2.3)))
 			p.Requests, p.Refused = p.Requests+more, int(float64(more)*.93)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	s.admin, s.read = "right", "only-reads"
 	b := open(t, s.URL, wide, high)
@@ -51,6 +52,7 @@ func TestTokens(t *testing.T) {
 
 // What was shown stays when Weir goes, marked as old, until it comes back.
 func TestServerGone(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)
@@ -69,6 +71,7 @@ func TestServerGone(t *testing.T) {
 
 // A page that opens while Weir is away waits for it.
 func TestServerAwayAtFirst(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	s.down = true
 	b := open(t, s.URL, narrow, high)
@@ -80,6 +83,7 @@ func TestServerAwayAtFirst(t *testing.T) {
 
 // One part that fails leaves the others alone, and says what went wrong.
 func TestOnePartFails(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	s.bodies["rules"] = "500!disk on fire"
 	b := open(t, s.URL, wide, high)
@@ -95,6 +99,7 @@ func TestOnePartFails(t *testing.T) {
 
 // A Weir that has seen nothing yet has words for it.
 func TestEmpty(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	s.bodies = emptyBodies()
 	b := open(t, s.URL, wide, high)
@@ -123,6 +128,7 @@ func emptyBodies() map[string]string {
 }
 
 func TestLightAndDark(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)
@@ -148,6 +154,7 @@ func (b *browser) prefer(scheme string) {
 }
 
 func TestLessMotion(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.prefer("light")
@@ -160,6 +167,7 @@ func TestLessMotion(t *testing.T) {
 
 // The page has no address but its own to ask, whatever it is told.
 func TestAsksNobodyElse(t *testing.T) {
+	t.Parallel()
 	s := newStandIn(t)
 	b := open(t, s.URL, wide, high)
 	b.await(live)

@@ -9,6 +9,7 @@ const byId = (id) => document.getElementById(id);
 export function acts(view, page) {
   const self = {
     sort: (name) => page.choose("sort", name),
+    many: (yes) => page.choose("many", yes),
     client: (key) => client.open(key, view, self),
     reset: (key) => sure({
       title: `Reset ${key}?`, text: "Its counters stand as if they had never been used: it may ask for its whole limit at once.", yes: "Reset",

@@ -20,7 +20,7 @@ const byId = (id) => document.getElementById(id);
 const place = (name) => document.querySelector(`[data-panel="${name}"]`);
 
 // view is what the operator chose, and what panels know of each other.
-const view = { by: "client", window: "1m", sort: "requests", filter: "", show: "refused", session: null, rules: null };
+const view = { by: "client", window: "1m", sort: "requests", many: false, filter: "", show: "refused", session: null, rules: null };
 
 // A panel asks for its path every so many ms, and shows what it got.
 const panels = [

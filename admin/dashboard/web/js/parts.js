@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 // names the row), num, wide (a line of its own in a card), slim (never broken), rank (left out of a card),
 // quiet (its head is only heard), as (a class of its own), sort {active, choose()}.
 export function table({ caption, columns, rows, key, name }) {
-  const line = (row, i) => h("tr", { role: "row", key: key ? key(row, i) : i, class: row.tone },
+  const line = (row, i) => h("tr", { role: "row", key: key ? key(row, i) : i },
     columns.map((c) => h(c.main ? "th" : "td", {
       scope: c.main ? "row" : null, role: c.main ? "rowheader" : "cell", class: kind(c), "data-label": c.quiet || c.main ? null : c.head,
     }, c.cell(row, i))));
@@ -38,9 +38,9 @@ export const bar = (part, all, tone) => h("span", { class: "bar " + (tone ?? "")
 const share = (part, all) => (all > 0 ? Math.max(0, Math.min(100, (100 * part) / all)).toFixed(2) : "0") + "%";
 
 // gauge shows how high a counter stands below its limit, the crest.
-export const gauge = (used, limit) => h("span", { class: "gauge " + toneOf(used, limit), "aria-hidden": "true" }, h("i", { vars: { width: share(used, limit) } }));
+export const gauge = (used, limit, tone) => h("span", { class: "gauge " + (tone ?? toneOf(used, limit)), "aria-hidden": "true" }, h("i", { vars: { width: share(used, limit) } }));
 
-export function toneOf(used, limit) {
+function toneOf(used, limit) {
   if (used >= limit) return "full";
   return used >= 0.8 * limit ? "near" : "";
 }

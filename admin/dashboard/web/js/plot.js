@@ -12,6 +12,9 @@ const colour = (name) => {
 
 const faint = (c, alpha) => c.replace(/^rgb\(([^)]+)\)$/, `rgba($1, ${alpha})`);
 
+// alone are the points that no line leads to: seconds with requests between seconds without.
+const alone = (u, series) => u.data[series].flatMap((y, i, all) => ((y ?? null) !== null && (all[i - 1] ?? null) === null && (all[i + 1] ?? null) === null ? [i] : []));
+
 // A plot of series [{name, tone, fill, dash}] in a container, drawn anew when theme or width change.
 export function plot(container, series, words) {
   let data = [[], ...series.map(() => [])], drawn = null;
@@ -32,7 +35,7 @@ export function plot(container, series, words) {
       ],
       series: [{}, ...series.map((s) => {
         const c = colour(s.tone);
-        return { label: s.name, stroke: c, width: s.dash ? 1.5 : 2, dash: s.dash, points: { show: false }, fill: s.fill ? faint(c, 0.16) : undefined };
+        return { label: s.name, stroke: c, width: s.dash ? 1.5 : 2, dash: s.dash, points: { show: true, size: 4, fill: c, filter: alone }, fill: s.fill ? faint(c, 0.16) : undefined };
       })],
     }, data, container);
   };

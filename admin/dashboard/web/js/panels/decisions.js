@@ -3,7 +3,7 @@ import { h } from "../dom.js";
 import * as f from "../format.js";
 import { empty, table, tag } from "../parts.js";
 
-const LIMIT = 12;
+const LIMIT = 8;
 
 export const path = (view) => `decisions?only=${view.show}&limit=${LIMIT}`;
 

@@ -48,7 +48,7 @@ function answer(x) {
     hops(x.client),
     x.notes.length > 0 && h("ul", { class: "notes" }, x.notes.map((n) => h("li", { key: n.code }, h("span", { class: "mono" }, n.code), " ", n.text))),
     h("h4", null, "Which rule"),
-    x.rule === null ? h("p", null, "None was looked for.") : h("p", null, h("strong", null, x.rule), ` ${x.why}`),
+    x.rule === null ? h("p", null, "None was looked for.") : h("p", null, h("strong", null, x.rule), `: ${x.why}`),
     h("h4", null, "What each limit says"), limits(x.limits),
     x.shadow.length > 0 && h("p", null, tag("shadow", "trial"), ` would refuse: ${x.shadow.join(", ")}`),
     h("p", { class: "note" }, wafWords(x.waf)));
@@ -71,7 +71,7 @@ function limits(list) {
     columns: [
       { head: "Limit", main: true, wide: true, cell: (l) => [l.name, " ", l.mode !== "enforce" && tag(l.mode, "trial"), h("span", { class: "under mono" }, l.key)] },
       { head: "Rate", slim: true, cell: (l) => [h("span", { class: "mono" }, l.rate), h("span", { class: "under" }, l.algorithm)] },
-      { head: "Left", cell: (l) => [gauge(l.limit - l.remaining, l.limit), h("span", { class: "under mono" }, `${f.count(l.remaining)} of ${f.count(l.limit)}`)] },
+      { head: "Left", cell: (l) => [gauge(l.limit - l.remaining, l.limit, l.mode === "enforce" ? undefined : "trial"), h("span", { class: "under mono" }, `${f.count(l.remaining)} of ${f.count(l.limit)}`)] },
       { head: "Says", slim: true, cell: (l) => [tag(l.allowed ? "passes" : "refuses", l.allowed ? "good" : "stop"), l.retry_after > 0 && h("span", { class: "under" }, `for ${f.duration(l.retry_after)}`)] },
     ],
   });

@@ -28,10 +28,11 @@ const modes = (r) => [
 
 function limit(l) {
   const room = l.headroom, used = room ? l.limit - room.remaining : 0;
+  const onTrial = l.mode === "enforce" ? undefined : "trial";
   return h("div", { class: "limit", key: l.name },
     h("span", null, h("span", { class: "mono" }, l.rate), ` per ${l.per.length > 0 ? l.per.join(" + ") : "all together"}`,
       l.global && h("span", { class: "soft" }, ", every request"), l.mode !== "enforce" && [" ", tag(l.mode, "trial")]),
     h("span", { class: "left" }, room ? `${f.count(room.remaining)} of ${f.count(l.limit)} left` : "at rest"),
-    gauge(used, l.limit),
+    gauge(used, l.limit, onTrial),
     room && h("span", { class: "note under left" }, h("span", { class: "sr" }, "busiest: "), room.client || "all"));
 }

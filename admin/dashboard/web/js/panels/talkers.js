@@ -3,9 +3,9 @@ import { h } from "../dom.js";
 import * as f from "../format.js";
 import { bar, empty, spark, table, tag } from "../parts.js";
 
-const LIMIT = 20;
+const FEW = 10, MANY = 50;
 
-export const path = (view) => `top?by=${view.by}&window=${view.window}&sort=${view.sort}&limit=${LIMIT}`;
+export const path = (view) => `top?by=${view.by}&window=${view.window}&sort=${view.sort}&limit=${view.many ? MANY : FEW}`;
 
 const nouns = { client: ["Client", "clients"], path: ["Path group", "path groups"], rule: ["Rule", "rules"] };
 const spans = { "1m": "minute", "1h": "hour", "24h": "24 hours" };
@@ -17,7 +17,8 @@ export function show(top, view, acts) {
   const found = top.entries.filter((e) => e.key.toLowerCase().includes(view.filter.toLowerCase()));
   return [
     found.length > 0 ? rows(top, found, view, acts) : empty("None of these", `No key of the first ${top.entries.length} contains “${view.filter}”.`),
-    h("p", { class: "rows-note", key: "note" }, `${f.count(top.requests)} requests in the last ${spans[top.window]}, ${f.count(top.refused)} refused. ± is the most that a number may be short.`),
+    h("p", { class: "rows-note", key: "note" }, `${f.count(top.requests)} requests in the last ${spans[top.window]}, ${f.count(top.refused)} refused. ± is the most that a number may be short. `,
+      (view.many || top.entries.length === FEW) && h("button", { type: "button", class: "quiet small", onclick: () => acts.many(!view.many) }, view.many ? `Show ${FEW}` : `Show ${MANY}`)),
   ];
 }
 
