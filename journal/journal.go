@@ -61,6 +61,7 @@ type Gauges struct {
 
 // A Journal is safe for concurrent use.
 type Journal struct {
+	quiet     bool // nobody reads it
 	now       func() time.Time
 	log       *slog.Logger
 	counts    *counts
@@ -107,12 +108,19 @@ func New(o Options) *Journal {
 }
 
 // Discard returns a journal for looks that nobody reads about later, such as explain's.
-func Discard() *Journal { return New(Options{Recent: 1}) }
+func Discard() *Journal {
+	j := New(Options{Recent: 1})
+	j.quiet = true
+	return j
+}
 
 // Record notes a decision and what became of it. It keeps nothing of d after it returned, allocates
 // nothing unless it writes a log line, and waits for nobody else's request. Another ask about a request
 // that was decided before is no other request: it stands in the ring, and in a count of its own.
 func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
+	if j.quiet {
+		return
+	}
 	if d.Reason == weir.AskedBefore {
 		j.counts.addAgain(d)
 		j.ring.add(d, o)
