@@ -16,7 +16,7 @@ func runCommand() *cobra.Command {
 		Short: "Run every front that the configuration names",
 		Long: "Run every front that the configuration names. With --upstream alone, and no file, that\n" +
 			"service is put behind 127.0.0.1:8080 with the default policy: 300 requests per minute and\n" +
-			"client address.\n\n" +
+			"client address, and the firewall's fast rules.\n\n" +
 			"SIGHUP or a changed file reloads; a broken file changes nothing. SIGTERM drains and stops.",
 		Args: cobra.NoArgs,
 		RunE: atRunTime(func(cmd *cobra.Command, _ []string) error {
