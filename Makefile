@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 10s
 
-.PHONY: build test test-quick lint bench docs run fuzz tools
+.PHONY: build test test-quick manifests lint bench docs run fuzz tools
 
 build:
 	$(GO) build -trimpath -o weir ./cmd/weir
@@ -13,6 +13,11 @@ run: build
 test: tools lint
 	$(GO) test -run 'Alloc' ./...
 	$(GO) test -race -shuffle=on -timeout 12m ./...
+	$(MAKE) manifests
+
+# The Helm chart and the compose file, judged in a module of its own. Built as the image is, to share what is compiled.
+manifests:
+	cd deploy/manifests && CGO_ENABLED=0 $(GO) test -trimpath ./...
 
 # Without the real servers and the race detector, for the loop at the desk.
 test-quick:
