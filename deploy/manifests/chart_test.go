@@ -54,8 +54,8 @@ func readValues(t *testing.T, name string) map[string]any {
 
 func parseValues(t *testing.T, text string) map[string]any {
 	t.Helper()
-	values := map[string]any{}
-	if err := yaml.UnmarshalStrict([]byte(text), &values); err != nil {
+	values, err := loader.LoadValues(strings.NewReader(text)) // as helm reads them: numbers stay as they are written
+	if err != nil {
 		t.Fatal(err)
 	}
 	return values
@@ -305,7 +305,7 @@ func TestRenderedConfigurationIsValid(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	for name, want := range map[string][]string{
-		"least": {`listen: ":8080"`, "replicas: 2"}, "most": {"replicas: 4", "/redis_password", "on_failure: deny"}, "shut": {"replicas: 1"},
+		"least": {`listen: ":8080"`, "replicas: 2"}, "most": {"replicas: 4", "/redis_password", "on_failure: deny", "max_keys: 2000000"}, "shut": {"replicas: 1"},
 	} {
 		all := objects(t, name)
 		config, dir := one[core.ConfigMap](t, all).Data["weir.yaml"], t.TempDir()
