@@ -34,6 +34,7 @@ var house = map[string]room{
 	"internal/topk":      {layer: 1},
 	"internal/redistest": {layer: 1},
 	"internal/proctest":  {layer: 1},
+	"internal/timed":     {layer: 1},
 	"front/proxy/guard":  {layer: 1},
 	"front/spoe/spop":    {layer: 1},
 	"replay/accesslog":   {layer: 1, modules: []string{"github.com/klauspost/compress"}},
