@@ -47,7 +47,7 @@ var house = map[string]room{
 	"store/memory":    {layer: 2},
 	"store/redis":     {layer: 2, modules: []string{"github.com/redis/go-redis/v9"}},
 	"store/failover":  {layer: 2},
-	"localdb":         {layer: 2, modules: []string{"go.etcd.io/bbolt"}},
+	"localdb":         {layer: 2, modules: []string{"modernc.org/sqlite"}},
 	"store/storetest": {layer: 2, modules: []string{"github.com/google/go-cmp"}},
 	"policy":          {layer: 2},
 	"journal":         {layer: 2, modules: []string{"github.com/prometheus/client_golang"}},
