@@ -15,12 +15,11 @@ import (
 	"testing"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	"helm.sh/helm/v4/pkg/chart/common"
-	"helm.sh/helm/v4/pkg/chart/common/util"
-	"helm.sh/helm/v4/pkg/chart/v2/lint"
-	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
-	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	"helm.sh/helm/v4/pkg/engine"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
@@ -54,7 +53,7 @@ func readValues(t *testing.T, name string) map[string]any {
 
 func parseValues(t *testing.T, text string) map[string]any {
 	t.Helper()
-	values, err := loader.LoadValues(strings.NewReader(text)) // as helm reads them: numbers stay as they are written
+	values, err := chartutil.ReadValues([]byte(text)) // as helm does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +66,8 @@ func render(values map[string]any) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	release := common.ReleaseOptions{Name: "edge", Namespace: "shop", IsInstall: true}
-	all, err := util.ToRenderValues(chart, values, release, common.DefaultCapabilities)
+	release := chartutil.ReleaseOptions{Name: "edge", Namespace: "shop", IsInstall: true}
+	all, err := chartutil.ToRenderValues(chart, values, release, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +135,7 @@ var files = []string{"least", "most", "shut"}
 
 func TestChartIsLinted(t *testing.T) {
 	for _, name := range files {
-		for _, m := range lint.RunAll(chartDir, readValues(t, name), "shop").Messages {
+		for _, m := range lint.AllWithKubeVersion(chartDir, readValues(t, name), "shop", nil).Messages {
 			if m.Severity >= support.WarningSev {
 				t.Errorf("%s: %v", name, m)
 			}
