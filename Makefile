@@ -5,6 +5,9 @@ FUZZTIME ?= 10s
 # Tests that are one goroutine's work of minutes under the race detector, which they skip: run without it.
 LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttacksOnCost
 
+# As the Dockerfile builds; compiled before the tests that do so, whose time is bounded.
+IMAGE = CGO_ENABLED=0 GOFLAGS="-trimpath -tags=timetzdata -buildvcs=false"
+
 .PHONY: build test test-quick timed manifests lint bench docs run fuzz tools
 
 build:
@@ -14,6 +17,7 @@ run: build
 	./weir demo
 
 test: tools lint
+	$(IMAGE) $(GO) build -o /dev/null ./cmd/weir
 	$(GO) test -run 'Alloc' ./...
 	$(GO) test -race -shuffle=on -timeout 12m ./...
 	$(GO) test -timeout 10m ./waf/...
@@ -22,7 +26,7 @@ test: tools lint
 
 # The Helm chart and the compose file, judged in a module of its own. Built as the image is, to share what is compiled.
 manifests:
-	cd deploy/manifests && CGO_ENABLED=0 $(GO) test -trimpath ./...
+	cd deploy/manifests && $(IMAGE) $(GO) test ./...
 
 # Without the real servers and the race detector, for the loop at the desk.
 test-quick:

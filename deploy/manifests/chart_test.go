@@ -304,7 +304,7 @@ func TestRenderedConfigurationIsValid(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	for name, want := range map[string][]string{
-		"least": {`listen: ":8080"`, "replicas: 2"}, "most": {"replicas: 4", "/redis_password", "on_failure: deny", "max_keys: 2000000"}, "shut": {"replicas: 1"},
+		"least": {"listen: :8080", "replicas: 2"}, "most": {"replicas: 4", "/redis_password", "on_failure: deny", "max_keys: 2000000"}, "shut": {"replicas: 1"},
 	} {
 		all := objects(t, name)
 		config, dir := one[core.ConfigMap](t, all).Data["weir.yaml"], t.TempDir()
