@@ -59,10 +59,8 @@ func play(t testing.TB, format, yaml, log string, change func(*Options)) (string
 	}
 	r := New(o)
 	defer r.Close()
-	for _, l := range logs {
-		if err := r.Read(context.Background(), l); err != nil {
-			t.Fatal(err)
-		}
+	if err := r.Read(context.Background(), logs...); err != nil {
+		t.Fatal(err)
 	}
 	report := r.Report(false) // decides what was held
 	return verdicts.String(), report

@@ -171,10 +171,8 @@ func (o *SuggestOptions) measure(ctx context.Context, s *Suggestion) error {
 	defer accesslog.CloseAll(logs)
 	r := New(Options{Policy: Policy{Policy: p}, Window: o.Window, Strict: o.Strict, Has: accesslog.Common(logs), byUse: true})
 	defer r.Close()
-	for _, l := range logs {
-		if err := r.Read(ctx, l); err != nil {
-			return err
-		}
+	if err := r.Read(ctx, logs...); err != nil {
+		return err
 	}
 	report := r.Report(false)
 	if report.Policy.Requests == 0 {

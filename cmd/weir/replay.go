@@ -239,12 +239,7 @@ func enforced(mode string) string {
 func readLogs(cmd *cobra.Command, r *replay.Replay, logs []*accesslog.Log, f *logFlags) error {
 	tellFormats(cmd, logs)
 	defer showProgress(sizeOf(logs), &f.read)()
-	for _, l := range logs {
-		if err := r.Read(cmd.Context(), l); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.Read(cmd.Context(), logs...)
 }
 
 // tellFormats says which formats were found.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -153,7 +154,7 @@ func OpenAll(names []string, o OpenOptions) ([]*Log, error) {
 		}
 		logs = append(logs, l)
 	}
-	slices.SortStableFunc(logs, func(a, b *Log) int { return cmp.Compare(a.First, b.First) })
+	slices.SortStableFunc(logs, func(a, b *Log) int { return cmp.Or(cmp.Compare(a.First, b.First), strings.Compare(a.Name, b.Name)) })
 	return logs, nil
 }
 
