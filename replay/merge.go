@@ -49,7 +49,7 @@ func (m *merger) run() error {
 			continue
 		}
 		if first == nil {
-			return nil
+			return m.ctx.Err() // standard input ends when it is done
 		}
 		if err := m.takeFrom(first, until); err != nil {
 			return err

@@ -61,6 +61,9 @@ type Stream struct {
 
 // Stream begins to read the log, which can be done once.
 func (l *Log) Stream(ctx context.Context) *Stream {
+	if l.callOff != nil {
+		ctx = context.WithoutCancel(ctx) // what has come is read to its end
+	}
 	s := &Stream{log: l, ordered: make(chan *piece, ahead), batches: sync.Pool{New: func() any { return new(Batch) }}}
 	s.ctx, s.stop = context.WithCancel(ctx)
 	todo := make(chan *piece, ahead)
@@ -91,7 +94,7 @@ func (s *Stream) Next() (*Batch, error) {
 		s.batches.Put(s.held)
 		s.held = nil
 	}
-	p, more := <-s.ordered
+	p, more := s.receive()
 	switch {
 	case s.ctx.Err() != nil:
 		return nil, s.ctx.Err()
@@ -108,9 +111,20 @@ func (s *Stream) Next() (*Batch, error) {
 	}
 }
 
+func (s *Stream) receive() (p *piece, more bool) {
+	select {
+	case p, more = <-s.ordered:
+	case <-s.ctx.Done():
+	}
+	return p, more
+}
+
 // Close ends the reading.
 func (s *Stream) Close() {
 	s.stop()
+	if s.log.callOff != nil {
+		s.log.callOff()
+	}
 	s.running.Wait()
 }
 
