@@ -64,7 +64,7 @@ func plan(long bool) length {
 		shared.Options{Rounds: 5, Slot: 400 * time.Millisecond},
 		wire.Options{Rounds: 5, Slot: 1500 * time.Millisecond},
 		asked.Options{Rounds: 5, Slot: time.Second},
-		logs.Options{Rounds: 3, Lines: 500_000},
+		logs.Options{Rounds: 3, Lines: 300_000},
 	}
 }
 

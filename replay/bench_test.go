@@ -135,3 +135,37 @@ func TestBoundedMemory(t *testing.T) {
 		t.Errorf("%d MB are in use at once, want at most %d", peak>>20, uint64(most)>>20)
 	}
 }
+
+// What is in use does not grow with the lines: once every client has been seen, three times as many lines
+// take no more.
+func TestMemoryIsFlat(t *testing.T) {
+	const lines, clients = 400_000, 5_000
+	name := filepath.Join(t.TempDir(), "access.log")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(generate(f, lines, 500, clients), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	inUse := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var quarter, whole uint64
+	n := 0
+	replayFile(t, name, Options{Policy: Policy{Policy: compile(t, usual)}, Decided: func(*accesslog.Line, Verdict) {
+		switch n++; n {
+		case lines / 4:
+			quarter = inUse()
+		case lines * 9 / 10: // later the window is being emptied
+			whole = inUse()
+		}
+	}})
+	t.Logf("%d KB after a quarter, %d KB at the end", quarter>>10, whole>>10)
+	if whole > quarter+quarter/5 {
+		t.Errorf("%d KB are in use after a quarter, and %d KB at the end", quarter>>10, whole>>10)
+	}
+}
