@@ -277,7 +277,7 @@ func TestInputIsCalledOff(t *testing.T) {
 	}
 	from, to := io.Pipe()
 	go func() { _, _ = io.WriteString(to, combinedLog(50_000)) }()
-	l, err := open("-", newInput(nil, from), OpenOptions{})
+	l, err := open("-", newInput(t.Context(), from), OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
