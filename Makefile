@@ -5,7 +5,8 @@ FUZZTIME ?= 10s
 # Tests that are one goroutine's work of minutes under the race detector, which they skip: run without it.
 LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttacksOnCost
 
-# As the Dockerfile builds; compiled before the tests that do so, whose time is bounded.
+# As the Dockerfile builds: without the race detector all is, so that it is compiled once, and before the test
+# of the Dockerfile, whose time is bounded.
 IMAGE = CGO_ENABLED=0 GOFLAGS="-trimpath -tags=timetzdata -buildvcs=false"
 
 .PHONY: build test test-quick timed manifests lint bench docs run fuzz tools
@@ -18,10 +19,10 @@ run: build
 
 test: tools lint
 	$(IMAGE) $(GO) build -o /dev/null ./cmd/weir
-	$(GO) test -run 'Alloc' ./...
+	$(IMAGE) $(GO) test -run 'Alloc' ./...
 	$(GO) test -race -shuffle=on -timeout 12m ./...
-	$(GO) test -timeout 10m ./waf/...
-	$(GO) test -timeout 10m -run '^($(LONG))$$' ./app ./replay
+	$(IMAGE) $(GO) test -timeout 10m ./waf/...
+	$(IMAGE) $(GO) test -timeout 10m -run '^($(LONG))$$' ./app ./replay
 	$(MAKE) manifests
 
 # The Helm chart and the compose file, judged in a module of its own. Built as the image is, to share what is compiled.
