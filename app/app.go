@@ -23,6 +23,7 @@ import (
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/respond"
+	"github.com/weirgate/weir/tracing"
 )
 
 // Options are what the command line says.
@@ -46,6 +47,7 @@ type App struct {
 	store   *store
 	engine  *engine.Engine
 	shield  *embedded.Firewalls // of the snapshot in force
+	traces  *tracing.Exporter   // of the snapshot in force; nil: requests are not traced
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
 	rls     *rls         // one of the fronts, or nil
@@ -97,11 +99,14 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	a.journal = journal.New(options)
+	if a.traces, err = a.exporter(l.Config); err != nil {
+		return err
+	}
 	s, shield, err := a.snapshot(l, nil)
 	if err != nil {
 		return err
 	}
-	a.shield = shield
+	a.shield, s.Tracer = shield, a.tracer(a.traces, l.Config)
 	a.engine = engine.New(s, a.journal, time.Now)
 	if err = a.openFronts(l); err != nil {
 		return err
@@ -124,6 +129,9 @@ func (a *App) close() {
 	if a.store != nil {
 		a.store.close(a.log)
 	}
+	traces := a.traces
+	a.traces = nil
+	a.endTraces(traces)
 	a.retire(a.shield, nil)
 }
 

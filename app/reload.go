@@ -111,10 +111,16 @@ func (a *App) put(loaded *Loaded) error {
 	if err != nil {
 		return err
 	}
-	next, shield, err := a.snapshot(loaded, prev)
+	traces, err := a.exporter(loaded.Config)
 	if err != nil {
 		return err
 	}
+	next, shield, err := a.snapshot(loaded, prev)
+	if err != nil {
+		a.endTraces(traces)
+		return err
+	}
+	next.Tracer = a.tracer(traces, loaded.Config)
 	changed := config.Diff(a.config, loaded.Config)
 	a.store.follow(loaded.Config, a.log)
 	next.Store = a.store.Store
@@ -126,6 +132,8 @@ func (a *App) put(loaded *Loaded) error {
 	proxy.CloseIdle(prev.Upstreams, next.Upstreams)
 	a.retire(a.shield, shield)
 	a.shield = shield
+	traces, a.traces = a.traces, traces
+	a.endTraces(traces)
 	a.nameRules()
 	a.journal.SetFirewall(loaded.Policy.Mask(), loaded.Config.WAF.Keep)
 	a.journal.SetLog(journal.Addresses(loaded.Config.Log.Addresses), loaded.Config.Log.RefusalsPerSecond)

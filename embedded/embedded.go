@@ -67,8 +67,8 @@ type Engine struct {
 }
 
 // Open returns an engine as the configuration file at path says, which is read once; the environment
-// overrides it as for the program. What the file says of listeners, of upstreams and of the admin address
-// is passed over. The engine is to be closed.
+// overrides it as for the program. What the file says of listeners, of upstreams, of the admin address and
+// of traces is passed over. The engine is to be closed.
 func Open(path string, o Options) (*Engine, error) {
 	cfg, problems, err := config.Load(path, os.Environ())
 	if err != nil {

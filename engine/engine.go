@@ -31,6 +31,8 @@ type Snapshot struct {
 	Firewalls []*waf.WAF
 	// Whoami is set if askers may ask what was resolved for them.
 	Whoami bool
+	// Tracer follows requests on the HTTP road. Nil: nobody does.
+	Tracer Tracer
 }
 
 // An Upstream is a service behind Weir, and the connections to it.
