@@ -89,7 +89,7 @@ func instead(env []string) []string {
 		return vars
 	}
 	r := s.Store()
-	return append(vars, "WEIR_STORE_REDIS_URL="+r.URL, "WEIR_STORE_REDIS_USERNAME="+r.Username, "WEIR_STORE_REDIS_PASSWORD="+r.Password,
+	return append(vars, "WEIR_STORE_REDIS_URL="+string(r.URL), "WEIR_STORE_REDIS_USERNAME="+r.Username, "WEIR_STORE_REDIS_PASSWORD="+string(r.Password),
 		"WEIR_STORE_REDIS_SENTINEL_MASTER="+r.SentinelMaster,
 		"WEIR_STORE_REDIS_TLS_CA="+r.TLS.CA, "WEIR_STORE_REDIS_TLS_CERT="+r.TLS.Cert, "WEIR_STORE_REDIS_TLS_KEY="+r.TLS.Key)
 }
