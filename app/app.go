@@ -91,7 +91,7 @@ func Start(o Options) (*App, error) {
 // open opens what the configuration names; close closes it.
 func (a *App) open(l *Loaded) error {
 	var err error
-	if a.store, err = openStore(l.Config, a.log, func(d time.Duration) { a.journal.StoreWaited(d) }); err != nil {
+	if a.store, err = openStore(l.Config, a.besideStore()); err != nil {
 		return err
 	}
 	options, err := a.journalOptions(l)
@@ -115,6 +115,15 @@ func (a *App) open(l *Loaded) error {
 		return a.openAdmin(l)
 	}
 	return nil
+}
+
+// besideStore is what a store is told of. Nobody asks it before there is a journal.
+func (a *App) besideStore() embedded.Beside {
+	return embedded.Beside{
+		Log:     a.log,
+		Waited:  func(d time.Duration) { a.journal.StoreWaited(d) },
+		Changed: func(kind, cause string) { a.journal.BreakerChanged(kind, cause) },
+	}
 }
 
 // close closes what open opened. It may be called when open failed half-way.

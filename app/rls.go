@@ -278,7 +278,7 @@ func (a *App) compatStore(l *Loaded) (weir.Store, error) {
 	seconds := *c
 	seconds.Store.Redis = s.PerSecondStore()
 	seconds.Store.Redis.Timeout, seconds.Store.Redis.Prefix = c.Store.Redis.Timeout, c.Store.Redis.Prefix
-	perSecond, err := openStore(&seconds, a.log, a.journal.StoreWaited)
+	perSecond, err := openStore(&seconds, a.besideStore())
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_PERSECOND_URL: %w", err)
 	}

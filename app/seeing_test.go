@@ -233,7 +233,7 @@ func TestStoreHealthIsSeen(t *testing.T) {
 	}
 	server.Freeze()
 	eventually(t, "the breaker's opening", func() bool { h.passes(1, "/api"); return len(health().History) == 1 })
-	if got := health(); !got.Open || got.Backend != "redis" || !got.History[0].Open || got.Fallbacks == 0 {
+	if got := health(); !got.Open || got.Backend != "redis" || !got.History[0].Open || got.Fallbacks == 0 || got.History[0].Kind != "timeout" || got.History[0].Cause == "" {
 		t.Errorf("%+v", got)
 	}
 	server.Thaw()
