@@ -50,9 +50,11 @@ type Options struct {
 
 // InForce is a configuration that is in force.
 type InForce struct {
-	File   string // where it was read; defaults if there is none
-	Hash   string
-	Config *config.Config
+	File    string // where it was read; defaults if there is none
+	Hash    string
+	Config  *config.Config
+	Since   time.Time
+	Refused *Refused // what the last reload was refused for; nil: it was not
 }
 
 // Local says how near a caller has to be.

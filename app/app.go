@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
@@ -62,6 +63,9 @@ type App struct {
 	naming    sync.Mutex // of the rules, for the metrics
 	reloading sync.Mutex
 	config    *config.Config    // in force
+	hash      string            // of it
+	since     time.Time         // it is in force
+	refused   *admin.Refused    // the last reload, or nil: it was not
 	tried     [sha256.Size]byte // sum of the file's content that was last put in force or refused
 }
 
@@ -99,6 +103,7 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	a.journal = journal.New(options)
+	a.hash, a.since = options.ConfigHash, time.Now()
 	if a.traces, err = a.exporter(l.Config); err != nil {
 		return err
 	}

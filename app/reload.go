@@ -53,7 +53,7 @@ func (a *App) reload() error {
 	a.tried = sum(a.options.Config)
 	err := a.replace()
 	if err != nil {
-		a.journal.ReloadFailed(err)
+		a.refuse(err)
 	}
 	return err
 }
@@ -72,7 +72,7 @@ func (a *App) changed(content [sha256.Size]byte, final bool) (again bool) {
 		return true
 	}
 	if err != nil {
-		a.journal.ReloadFailed(err)
+		a.refuse(err)
 	}
 	a.written("file", before, err)
 	a.tried = content
@@ -142,7 +142,7 @@ func (a *App) put(loaded *Loaded) error {
 		a.journal.SetChain(embedded.ChainConfig(loaded.Policy))
 	}
 	a.level.Set(logLevel(loaded.Config.Log.Level))
-	a.config = loaded.Config
+	a.config, a.hash, a.since, a.refused = loaded.Config, sum, time.Now(), nil
 	a.journal.Reloaded(sum)
 	a.tell(loaded, changed)
 	return nil
