@@ -102,7 +102,7 @@ func (a *App) reloadForAPI() (admin.InForce, error) {
 func (a *App) needStart() []string {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
-	return restartFields(a.started, a.config)
+	return a.waiting
 }
 
 // problemLines returns what is wrong with a configuration, a line each, or nothing if err is about

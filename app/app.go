@@ -66,6 +66,7 @@ type App struct {
 	hash      string            // of it
 	since     time.Time         // it is in force
 	refused   *admin.Refused    // the last reload, or nil: it was not
+	waiting   []string          // settings of config that take effect at the next start only
 	tried     [sha256.Size]byte // sum of the file's content that was last put in force or refused
 }
 

@@ -143,6 +143,7 @@ func (a *App) put(loaded *Loaded) error {
 	}
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.config, a.hash, a.since, a.refused = loaded.Config, sum, time.Now(), nil
+	a.waiting = restartFields(a.started, loaded.Config)
 	a.journal.Reloaded(sum)
 	a.tell(loaded, changed)
 	return nil
@@ -172,8 +173,8 @@ func (a *App) tell(l *Loaded, changed []string) {
 	for _, p := range l.Problems {
 		a.log.Warn("configuration", "problem", p.String())
 	}
-	if restart := restartFields(a.started, l.Config); len(restart) > 0 {
-		a.log.Warn("these settings take effect at the next start", "needs restart", restart)
+	if len(a.waiting) > 0 {
+		a.log.Warn("these settings take effect at the next start", "needs restart", a.waiting)
 	}
 	a.log.Info("configuration changed", "fields", append([]string{}, changed...))
 }

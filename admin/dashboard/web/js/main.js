@@ -35,7 +35,7 @@ const panels = [
   { name: "store", every: 4000, ...store, got: foundInStatus },
   { name: "bans", every: 10000, ...bans, needs: "bans" },
   { name: "config", every: 6000, ...config },
-  { name: "audit", every: 10000, ...audit },
+  { name: "audit", every: 15000, ...audit },
 ];
 const named = (name) => panels.find((p) => p.name === name);
 
