@@ -29,10 +29,12 @@ func TestSecretsCannotBePrinted(t *testing.T) {
 	}
 	written["print"] = fmt.Sprint(c, c.AdminToken) + fmt.Sprintln(&c.AdminToken)
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"json":     func(b *bytes.Buffer) error { return json.NewEncoder(b).Encode(c) },
-		"yaml":     func(b *bytes.Buffer) error { return yaml.NewEncoder(b).Encode(c) },
-		"xml":      func(b *bytes.Buffer) error { return xml.NewEncoder(b).Encode(c.Store.Redis.Password) },
-		"template": func(b *bytes.Buffer) error { return template.Must(template.New("").Parse("{{.}} {{.AdminToken}}")).Execute(b, c) },
+		"json": func(b *bytes.Buffer) error { return json.NewEncoder(b).Encode(c) },
+		"yaml": func(b *bytes.Buffer) error { return yaml.NewEncoder(b).Encode(c) },
+		"xml":  func(b *bytes.Buffer) error { return xml.NewEncoder(b).Encode(c.Store.Redis.Password) },
+		"template": func(b *bytes.Buffer) error {
+			return template.Must(template.New("").Parse("{{.}} {{.AdminToken}}")).Execute(b, c)
+		},
 		"slog, text": func(b *bytes.Buffer) error {
 			slog.New(slog.NewTextHandler(b, nil)).Info("x", "config", c, "token", c.AdminToken, "all", slog.AnyValue(c.Store))
 			return nil
