@@ -11,7 +11,7 @@ import (
 func Planned() []string {
 	return []string{
 		"keys", "jwt", "plans", "self_service", "penalties",
-		"tracing", "rules[].require_key", "rules[].scopes",
+		"rules[].require_key", "rules[].scopes",
 	}
 }
 

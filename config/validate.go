@@ -110,7 +110,7 @@ func (c *Config) settle() {
 
 func (k *checker) fronts() {
 	k.addresses()
-	if k.Admin != "" && !isLoopback(k.Admin) && k.missing("admin_token", k.AdminToken) {
+	if k.Admin != "" && !isLoopback(k.Admin) && k.missing("admin_token", string(k.AdminToken)) {
 		k.wrong("admin", shown(k.Admin)+" can be reached from outside, and there is no admin_token", "set admin_token or admin_token_file, or listen on 127.0.0.1")
 	}
 	switch {
@@ -277,7 +277,16 @@ func (k *checker) bounds() {
 	k.span("store.redis.timeout", k.Store.Redis.Timeout, Duration(time.Millisecond), Duration(time.Minute))
 	k.between("log.refusals_per_second", k.Log.RefusalsPerSecond, 0, 1_000_000)
 	k.between("metrics.top_clients", k.Metrics.TopClients, 0, 100)
-	if k.Tracing.Sample < 0 || k.Tracing.Sample > 1 {
-		k.wrong("tracing.sample", fmt.Sprint(k.Tracing.Sample), "want 0 to 1")
+	k.tracing()
+}
+
+func (k *checker) tracing() {
+	t := &k.Tracing
+	k.want("tracing.otlp_endpoint", t.OTLPEndpoint, wantURL(t.OTLPEndpoint, "http", "https"))
+	switch {
+	case t.Sample < 0 || t.Sample > 1:
+		k.wrong("tracing.sample", fmt.Sprint(t.Sample), "want 0 to 1")
+	case t.Sample > 0 && k.missing("tracing.otlp_endpoint", t.OTLPEndpoint):
+		k.doubt("tracing.sample", "nothing is traced without an endpoint", "add otlp_endpoint: http://127.0.0.1:4318")
 	}
 }
