@@ -17,7 +17,7 @@ const maxFindings = 4
 // report reports what a rule matched, once for each parameter.
 func (s *sheet) report(rule types.MatchedRule) {
 	score := scores[rule.Rule().Severity()]
-	if score == 0 || !hasParanoia(rule.Rule().Tags()) {
+	if score == 0 || paranoia(rule.Rule().Tags()) == 0 {
 		return // a rule that only sets something up
 	}
 	f := waf.Finding{Rule: strconv.Itoa(rule.Rule().ID()), Class: classOf(rule.Rule()), Score: score}
@@ -90,15 +90,6 @@ func matched(data string) string {
 // scores are what the severities add, as the rule set has it.
 var scores = map[types.RuleSeverity]int{
 	types.RuleSeverityCritical: 5, types.RuleSeverityError: 4, types.RuleSeverityWarning: 3, types.RuleSeverityNotice: 2,
-}
-
-func hasParanoia(tags []string) bool {
-	for _, tag := range tags {
-		if strings.HasPrefix(tag, "paranoia-level/") {
-			return true
-		}
-	}
-	return false
 }
 
 // argument returns what the body says under the name of an argument that matched, or nil.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/corazawaf/coraza-coreruleset/v4/tests"
+	"github.com/corazawaf/coraza/v3/types"
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
@@ -170,13 +171,8 @@ func (l *listener) ask(t *testing.T, request []byte) (ids []int, status int) {
 func (r *Rules) ids(in *waf.Input, limits feed.Limits) []int {
 	c := &waf.Case{Input: in, Path: feed.Unescape(in.Path)}
 	_ = c.Feed.Read(&feed.Source{Path: in.Path, Query: in.Query, Header: in.Header, Body: in.Body}, limits)
-	tx := r.engine.NewTransaction()
-	defer tx.Close()
-	fill(tx, c)
 	var ids []int
-	for _, m := range tx.MatchedRules() {
-		ids = append(ids, m.Rule().ID())
-	}
+	r.run(c, func(_ *sheet, m types.MatchedRule) { ids = append(ids, m.Rule().ID()) })
 	return ids
 }
 
