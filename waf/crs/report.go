@@ -130,7 +130,8 @@ func partOf(md types.MatchData) feed.Part {
 
 // classes say what a rule is about by its file, or by what its id begins with.
 var classes = []struct{ prefix, class string }{
-	{"100021", "java"}, {"100022", "sqli"}, {"100023", "sqli"}, {"100024", "node"}, {"100025", "xss"}, {"100026", "sqli"}, {"1000", "protocol"}, {"911", "protocol"}, {"913", "scanner"}, {"920", "protocol"}, {"921", "protocol"},
+	{"100021", "java"}, {"100022", "sqli"}, {"100023", "sqli"}, {"100024", "node"}, {"100025", "xss"}, {"100026", "sqli"}, {"100027", "sqli"},
+	{"1000", "protocol"}, {"911", "protocol"}, {"913", "scanner"}, {"920", "protocol"}, {"921", "protocol"},
 	{"922", "multipart"}, {"930", "lfi"}, {"931", "rfi"}, {"932", "rce"}, {"933110", "upload"}, {"933111", "upload"}, {"933", "php"},
 	{"934110", "ssrf"}, {"934120", "ssrf"}, {"934190", "ssrf"}, {"934130", "pollution"}, {"934", "node"}, {"941", "xss"}, {"942", "sqli"},
 	{"943", "session"}, {"944", "java"},
