@@ -25,7 +25,7 @@ const workers = 2
 
 const note = "One request inspected in this process: bytes of a body read, texts taken out, rules asked. The verdict is checked: all pass. " +
 	"Stock is Coraza with the Core Rule Set as they come, request side only, without a server around it; it inspects in memory. " +
-	"Processor time of one core (collection of garbage included), the quiet quarter of the rounds; with two workers the wall's, the best round. Ratios are Weir's figure to stock's of the same round, their median."
+	"Processor time of one core (collection of garbage included), the quiet quarter of the rounds; with two workers the wall's, the best round. Ratios say how many times stock takes Weir's time, or how many times its requests Weir inspects: the median of the rounds'."
 
 // Inspection measures both rule sets beside stock.
 func Inspection(o Options) (report.Section, error) {
@@ -46,7 +46,7 @@ func Inspection(o Options) (report.Section, error) {
 		t := rounds.Run(o.Rounds, o.Slot, []rounds.Contender{b.weir(bar.set, bar.what), b.stock(bar.what)})
 		us := t[0].NS / 1000
 		s.Checks = append(s.Checks, report.Check{What: bar.set + ", " + bar.what, Measured: us, Unit: "µs", Beside: "stock " + report.Figure(t[1].NS/1000) + " µs",
-			Ratio: rounds.Ratio(t[0].Rounds, t[1].Rounds), Bar: fmt.Sprintf("<= %v µs", bar.us), Met: us <= bar.us})
+			Ratio: rounds.Ratio(t[1].Rounds, t[0].Rounds), Bar: fmt.Sprintf("<= %v µs", bar.us), Met: us <= bar.us})
 	}
 	s.Checks = append(s.Checks, b.atOnce(o, "crs", 5), b.atOnce(o, "fast", 0))
 	return s, nil

@@ -132,10 +132,6 @@ func (m *member) find(words []string) {
 // suspects is where the screen notes the rules that are to run, among the variables of a transaction.
 const suspects = "weir_suspects"
 
-var scratchMembers []member
-
-var scratchGroups []*grouped
-
 // A grouped asks all rules of a group.
 type grouped struct {
 	members []member

@@ -87,7 +87,7 @@ func TestScreen(t *testing.T) {
 
 // suiteRequests are the requests of the rule set's own tests.
 func suiteRequests(t *testing.T) (list [][]byte) {
-	for _, file := range suite(t) {
+	for _, file := range suite(t, requestTests) {
 		for _, test := range file.Tests {
 			for _, stage := range test.Stages {
 				list = append(list, stage.Input.bytes(t))
