@@ -72,7 +72,7 @@ func New(o Options) (*Rules, error) {
 	}
 	r := &Rules{engine: engine, paranoia: o.Paranoia}
 	if r.screen, err = newScreen(text, loaded.rules(o.Paranoia)); err != nil {
-		return nil, err
+		return nil, errors.Join(err, engine.(io.Closer).Close())
 	}
 	r.agents, err = listed("scanners-user-agents.data")
 	if err == nil {
