@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirgate/weir/bench/asked"
 	"github.com/weirgate/weir/bench/limiters"
+	"github.com/weirgate/weir/bench/logs"
 	"github.com/weirgate/weir/bench/report"
 	"github.com/weirgate/weir/bench/road"
 	"github.com/weirgate/weir/bench/shared"
@@ -45,6 +46,7 @@ type length struct {
 	wire     wire.Options
 	asked    asked.Options
 	shield   shield.Options
+	logs     logs.Options
 }
 
 func plan(long bool) length {
@@ -56,6 +58,7 @@ func plan(long bool) length {
 			wire.Options{Rounds: 11, Slot: 4 * time.Second, Unpinned: true},
 			asked.Options{Rounds: 11, Slot: 3 * time.Second},
 			shield.Options{Rounds: 15, Slot: 100 * time.Millisecond},
+			logs.Options{Rounds: 9, Lines: 3_000_000},
 		}
 	}
 	return length{
@@ -65,6 +68,7 @@ func plan(long bool) length {
 		wire.Options{Rounds: 5, Slot: 1500 * time.Millisecond},
 		asked.Options{Rounds: 5, Slot: time.Second},
 		shield.Options{Rounds: 7, Slot: 40 * time.Millisecond},
+		logs.Options{Rounds: 3, Lines: 300_000},
 	}
 }
 
@@ -85,6 +89,7 @@ func subjects() []subject {
 		{"proxy", func(l length) (report.Section, error) { return wire.Proxies(l.wire) }},
 		{"asked", func(l length) (report.Section, error) { return asked.Fronts(l.asked) }},
 		{"inspection", func(l length) (report.Section, error) { return shield.Inspection(l.shield) }},
+		{"replay", func(l length) (report.Section, error) { return logs.Replay(l.logs) }},
 	}
 }
 
