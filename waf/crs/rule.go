@@ -23,8 +23,9 @@ type rule struct {
 
 // A reader reads the rules of a set as they are loaded.
 type reader struct {
-	all  []rule
-	skip int // rules that a rule before them may pass by, counting
+	all   []rule
+	skip  int             // rules that a rule before them may pass by, counting
+	phase types.RulePhase // that it counts in
 }
 
 // skipForm is the action that passes by the next rules.
@@ -35,7 +36,8 @@ var skipForm = regexp.MustCompile(`[\s,"]skip:(\d+)`)
 func (r *reader) read(m types.RuleMetadata) {
 	if skips := skipForm.FindStringSubmatch(m.Raw()); skips != nil {
 		r.skip, _ = strconv.Atoi(skips[1])
-	} else if r.skip > 0 {
+		r.phase = m.Phase()
+	} else if r.skip > 0 && m.Phase() == r.phase {
 		r.skip--
 	} else if rule, ok := readRule(m); ok {
 		r.all = append(r.all, rule)
