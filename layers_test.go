@@ -58,7 +58,7 @@ var house = map[string]room{
 	"waf":         {layer: 2},
 	"waf/waftest": {layer: 3},
 	"waf/fast":    {layer: 3, modules: []string{"github.com/corazawaf/libinjection-go"}},
-	"waf/crs":     {layer: 3, modules: []string{"github.com/corazawaf/coraza/v3", "github.com/corazawaf/coraza-coreruleset/v4", "github.com/wasilibs/go-re2"}},
+	"waf/crs":     {layer: 3, modules: []string{"github.com/corazawaf/coraza/v3", "github.com/corazawaf/coraza-coreruleset/v4", "github.com/corazawaf/libinjection-go", "github.com/wasilibs/go-re2"}},
 
 	"engine":                            {layer: 3},
 	"front/envoyrls/descriptors/follow": {layer: 3, modules: []string{"github.com/fsnotify/fsnotify"}},

@@ -83,8 +83,8 @@ type WAF struct {
 	MaxDepth int `yaml:"max_depth"`
 	// Most values in a body; 413 above.
 	MaxValues int `yaml:"max_values"`
-	// Most text that is handed to the rules, without numbers, short words and base64; 413 above. At its
-	// default, fast takes as much as max_body.
+	// Most text that is handed to the rules, without numbers, short words and base64; 413 above. Where it is
+	// not given, fast takes as much as max_body.
 	InspectBytes Size `yaml:"inspect_bytes"`
 	// For the whole of an inspected body, and for a pause in any other; 408 afterwards.
 	BodyTimeout Duration `yaml:"body_timeout"`

@@ -90,19 +90,19 @@ func (c *Config) validate(known []Problem) []Problem {
 
 // settle gives what the file leaves out a value that suits what the file says.
 func (c *Config) settle() {
-	if !c.given("client.ipv6_tiers") {
+	if !c.Given("client.ipv6_tiers") {
 		maps.DeleteFunc(c.Client.IPv6Tiers, func(bits int, _ Multiple) bool { return bits >= c.Client.IPv6Prefix })
 	}
 	for i := range c.Rules {
 		t := &c.Rules[i].Tarpit
 		at := fmt.Sprintf("rules[%d].tarpit.", i)
-		if !c.given(at + "delay") {
+		if !c.Given(at + "delay") {
 			t.Delay = Duration(5 * time.Second)
 		}
-		if !c.given(at + "max_held") {
+		if !c.Given(at + "max_held") {
 			t.MaxHeld = 100
 		}
-		if !c.given(at + "max_held_per_client") {
+		if !c.Given(at + "max_held_per_client") {
 			t.MaxHeldPerClient = min(2, t.MaxHeld)
 		}
 	}
@@ -264,7 +264,7 @@ func (k *checker) tiers() {
 func (k *checker) answers() {
 	k.want("cors.allow_origin", k.CORS.AllowOrigin, wantOrigins(k.CORS.AllowOrigin))
 	k.want("problem_type_base", k.ProblemTypeBase, wantURL(k.ProblemTypeBase, "https", "http"))
-	if k.LegacyReset != "delta" && k.given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
+	if k.LegacyReset != "delta" && k.Given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
 		k.doubt("legacy_reset", "no answer carries X-RateLimit-Reset", "add headers: legacy or headers: both")
 	}
 }
