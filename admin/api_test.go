@@ -219,7 +219,10 @@ func TestVerify(t *testing.T) {
 // Every operation answers what the document says, on a house that has seen something.
 func TestAnswersAreAsDocumented(t *testing.T) {
 	h := build(t, func(o *admin.Options) {
-		o.Blocked = func(int) []admin.BlockedRequest { return []admin.BlockedRequest{{Incident: "1", Time: time.Now()}} }
+		list := []admin.BlockedRequest{{Incident: "1", Time: time.Now()}}
+		o.Blocked = func(int) admin.Blocked {
+			return admin.Blocked{Blocked: list, Insights: list, Proposals: []admin.Proposal{{Rule: "1"}}}
+		}
 	})
 	h.visit("203.0.113.7", "/search", 9)
 	h.visit("198.51.100.1", "/users/17", 3)

@@ -22,7 +22,7 @@ func (s *Server) status(*call) (any, error) {
 	totals, g := s.o.Journal.Totals(), &s.o.Gauges
 	status := Status{
 		Version: s.o.Version, Started: s.o.Started, ConfigHash: s.o.Config().Hash, Fronts: append([]FrontPlace{}, s.o.Fronts...),
-		Requests: totals.Requests, Refused: totals.Refused, InFlight: number(g.UpstreamInFlight), Held: number(g.TarpitHeld), Store: s.store(),
+		Requests: totals.Requests, Refused: totals.Refused, InFlight: number(g.UpstreamInFlight), Held: number(g.TarpitHeld), Store: s.store(), Firewall: s.o.Journal.FirewallFindings(),
 	}
 	if err := s.o.Ready(); err != nil {
 		status.Ready = err.Error()
@@ -225,7 +225,7 @@ func (s *Server) blocked(c *call) (any, error) {
 	if s.o.Blocked == nil {
 		return nil, notBuilt("requests are not inspected")
 	}
-	return Blocked{s.o.Blocked(c.number("limit"))}, nil
+	return s.o.Blocked(c.number("limit")), nil
 }
 
 func (s *Server) bans(*call) (any, error) { return nil, notBuilt("there are no bans") }

@@ -125,6 +125,9 @@ func (a *App) close() {
 		a.store.close(a.log)
 	}
 	a.retire(a.shield, nil)
+	if a.journal != nil {
+		a.journal.Save()
+	}
 }
 
 // retire closes what prev, which may be nil, does not share with next.

@@ -120,10 +120,10 @@ func emptyBodies() map[string]string {
 		"rules":     `{"requests":0,"refused":0,"rules":[]}`,
 		"shadow":    `{"limits":[],"clients":[]}`,
 		"decisions": `{"decisions":[]}`,
-		"blocked":   `{"blocked":[]}`,
+		"blocked":   `{"blocked":[],"insights":[],"proposals":[]}`,
 		"diagnosis": `{"strategy":"","picture":"the client is the peer","traps":[],"findings":[],"entries":[0,0,0,0,0,0,0,0],"sources":[]}`,
 		"status": `{"version":"0.5.0","started":"2026-11-30T00:00:00Z","config_hash":"9f31c07a55d2","not_ready":"","fronts":[],"requests":0,"refused":0,"in_flight":0,"held":0,
-			"store":{"backend":"memory","breaker_open":false,"fallbacks":0,"memory_keys":0,"memory_evictions":0,"findings":[],"history":[]}}`,
+			"store":{"backend":"memory","breaker_open":false,"fallbacks":0,"memory_keys":0,"memory_evictions":0,"findings":[],"history":[]},"firewall":[]}`,
 	}
 }
 
