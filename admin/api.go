@@ -308,19 +308,25 @@ type BlockedRequest struct {
 	Score     int       `json:"score" doc:"of all matches"`
 	Matches   int       `json:"matches" doc:"how many there were, at most 32"`
 	Released  bool      `json:"released" doc:"it would have passed by the exclusions that are on trial"`
-	Exclusion string    `json:"exclusion" doc:"the configuration lines that exclude exactly this, on trial"`
+	Exclusion string    `json:"exclusion" doc:"the configuration lines that let exactly this pass, on trial; empty if there are none"`
 }
 
-// A Proposal is an exclusion to try: one rule on one path in one parameter.
+// A Proposal is what to exclude, on trial at first: as a rule one exclusion, and where several rules matched in one
+// request as many as it takes.
 type Proposal struct {
-	Rule      string `json:"rule" doc:"id of the firewall's rule"`
+	Excludes  []Exclude `json:"excludes"`
+	Matched   int       `json:"matched" doc:"blocked requests that it is about"`
+	Released  int       `json:"released" doc:"those of them that would have passed by it"`
+	Clients   int       `json:"clients" doc:"whose they were, as log.addresses tells them apart: a single one may be an attacker"`
+	Trial     bool      `json:"trial" doc:"it is in the configuration with shadow: true; without that it is in force"`
+	Exclusion string    `json:"exclusion" doc:"the configuration lines; the reason is yours to fill in"`
+}
+
+// An Exclude is one rule of the firewall's on one path in one parameter.
+type Exclude struct {
+	Rule      string `json:"rule"`
 	Path      string `json:"path"`
-	Parameter string `json:"parameter"`
-	Matched   int    `json:"matched" doc:"blocked requests that it is about"`
-	Released  int    `json:"released" doc:"those of them that would have passed by it alone"`
-	Clients   int    `json:"clients" doc:"whose they were, as log.addresses tells them apart: a single one may be an attacker"`
-	Trial     bool   `json:"trial" doc:"it is in the configuration with shadow: true; without that it is in force"`
-	Exclusion string `json:"exclusion" doc:"the configuration lines; empty reason is yours to fill in"`
+	Parameter string `json:"parameter" doc:"empty: any"`
 }
 
 // A Problem is why a request was not answered (RFC 9457).

@@ -221,7 +221,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	h := build(t, func(o *admin.Options) {
 		list := []admin.BlockedRequest{{Incident: "1", Time: time.Now()}}
 		o.Blocked = func(int) admin.Blocked {
-			return admin.Blocked{Blocked: list, Insights: list, Proposals: []admin.Proposal{{Rule: "1"}}}
+			return admin.Blocked{Blocked: list, Insights: list, Proposals: []admin.Proposal{{Excludes: []admin.Exclude{{Rule: "1"}}}}}
 		}
 	})
 	h.visit("203.0.113.7", "/search", 9)

@@ -45,7 +45,7 @@ func group(list []journal.Blocked) []waf.Blocked {
 	return group
 }
 
-// shownBlocked shows a request with the match that scored most, and the exclusion of it.
+// shownBlocked shows a request with the match that scored most, and what it takes to let it pass.
 func shownBlocked(b *journal.Blocked, now time.Time) admin.BlockedRequest {
 	r := admin.BlockedRequest{
 		Incident: b.Incident, Time: b.Time, Verdict: b.Verdict, Client: b.Client, Method: b.Method, Path: b.Path, Policy: b.Rule,
@@ -64,9 +64,8 @@ func shownBlocked(b *journal.Blocked, now time.Time) admin.BlockedRequest {
 	if m.Name != "" {
 		r.Location += "." + m.Name
 	}
-	if g := group([]journal.Blocked{*b}); len(g) > 0 {
-		r.Released = g[0].Released()
-		r.Exclusion = lines(&waf.Exclusion{Rule: m.Rule, Path: "=" + b.Path, Parameter: m.Name, Until: trialEnd(now)})
+	for _, g := range group([]journal.Blocked{*b}) {
+		r.Released, r.Exclusion = g.Released(), lines(g.Narrowest(trialEnd(now)))
 	}
 	return r
 }
@@ -75,28 +74,49 @@ func shownBlocked(b *journal.Blocked, now time.Time) admin.BlockedRequest {
 // them.
 func proposals(c *config.Config, blocked []journal.Blocked, now time.Time) []admin.Proposal {
 	list := []admin.Proposal{}
-	inForce := embedded.Exclusions(c.WAF.Exclude)
+	configured := embedded.Exclusions(c.WAF.Exclude)
 	for _, p := range waf.Propose(group(blocked), trialEnd(now)) {
-		shown := admin.Proposal{
-			Rule: p.Rule, Path: p.Path, Parameter: p.Parameter, Matched: p.Matched, Released: p.Released, Clients: p.Clients, Exclusion: lines(&p.Exclusion),
-		}
-		isOver := p.Released == 0
-		for i := range inForce {
-			if e := &inForce[i]; e.Covers(&p.Exclusion, now) {
-				shown.Trial, isOver = e.Shadow, isOver || !e.Shadow
+		shown := admin.Proposal{Matched: p.Matched, Released: p.Released, Clients: p.Clients, Exclusion: lines(p.Exclusions)}
+		tried, inForce := 0, 0
+		for i := range p.Exclusions {
+			e := &p.Exclusions[i]
+			shown.Excludes = append(shown.Excludes, admin.Exclude{Rule: e.Rule, Path: e.Path, Parameter: e.Parameter})
+			switch known := covering(configured, e, now); {
+			case known != nil && known.Shadow:
+				tried++
+			case known != nil:
+				inForce++
 			}
 		}
-		if !isOver {
+		shown.Trial = tried > 0 && tried+inForce == len(p.Exclusions)
+		if inForce < len(p.Exclusions) {
 			list = append(list, shown)
 		}
 	}
 	return list
 }
 
+// covering returns the configured exclusion that releases what e does, in force rather than on trial, or nil.
+func covering(configured []waf.Exclusion, e *waf.Exclusion, now time.Time) (found *waf.Exclusion) {
+	for i := range configured {
+		if c := &configured[i]; c.Covers(e, now) && (found == nil || found.Shadow) {
+			found = c
+		}
+	}
+	return found
+}
+
 func trialEnd(now time.Time) time.Time { return now.UTC().AddDate(0, 0, trialDays) }
 
-// lines are what to add to the configuration for e to be on trial.
-func lines(e *waf.Exclusion) string {
-	return fmt.Sprintf("waf:\n  exclude:\n    - {rule: %q, path: %q, parameter: %q, reason: \"\", until: %s, shadow: true}",
-		e.Rule, e.Path, e.Parameter, e.Until.Format(time.DateOnly))
+// lines are what to add to the configuration for a set of exclusions to be on trial.
+func lines(set []waf.Exclusion) string {
+	if len(set) == 0 {
+		return ""
+	}
+	text := "waf:\n  exclude:"
+	for _, e := range set {
+		text += fmt.Sprintf("\n    - {rule: %q, path: %q, parameter: %q, reason: \"\", until: %s, shadow: true}",
+			e.Rule, e.Path, e.Parameter, e.Until.Format(time.DateOnly))
+	}
+	return text
 }

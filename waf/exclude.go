@@ -2,6 +2,8 @@ package waf
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -59,74 +61,88 @@ func (b *Blocked) without(released func(m *weir.Match) bool) int {
 	return score
 }
 
-// A Proposal is an exclusion that would have let some of a group of blocked requests pass.
+// A Proposal is what would have let some of a group of blocked requests pass: as a rule one exclusion, and where
+// several rules matched in one request as many as it takes.
 type Proposal struct {
-	Exclusion
-	Matched  int // requests of the group that it is about
-	Released int // those of them that would have passed with it alone
-	Clients  int // whose those were that it is about
+	Exclusions []Exclusion
+	Matched    int // requests of the group that it is about
+	Released   int // those of them that would have passed with it
+	Clients    int // whose those were that it is about
 }
 
-// MostProposals is how many exclusions are proposed for a group.
+// MostProposals is how many are made for a group.
 const MostProposals = 20
 
 // Propose returns the narrowest exclusions for a group of blocked requests, those that release most first, and
-// at most as many as are worth reading: always one rule on one path, in one parameter, on trial. Until is when each
-// ends. A rule is never proposed for every path.
+// at most as many as are worth reading: each is of one rule on one path, in one parameter, on trial until a moment.
+// A rule is never proposed for every path.
 func Propose(group []Blocked, until time.Time) []Proposal {
-	found := map[Exclusion]*Proposal{}
+	found := map[string]*Proposal{}
 	for i := range group {
-		for _, e := range narrowest(&group[i], until) {
-			if found[e] == nil {
-				found[e] = &Proposal{Exclusion: e}
-			}
-			found[e].Matched++
+		set := group[i].Narrowest(until)
+		key := fmt.Sprint(set)
+		if found[key] == nil && set != nil {
+			found[key] = &Proposal{Exclusions: set}
+		}
+		if set != nil {
+			found[key].Released++
 		}
 	}
 	var proposals []Proposal
-	for _, p := range found {
-		proposals = append(proposals, *p)
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		proposals = append(proposals, *found[key])
 	}
-	order := func(a, b Proposal) int {
-		return cmp.Or(cmp.Compare(b.Released, a.Released), cmp.Compare(b.Matched, a.Matched),
-			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Parameter, b.Parameter), cmp.Compare(a.Path, b.Path))
-	}
-	slices.SortFunc(proposals, order)
+	mostFirst := func(a, b Proposal) int { return cmp.Compare(b.Released, a.Released) }
+	slices.SortStableFunc(proposals, mostFirst)
 	proposals = proposals[:min(len(proposals), MostProposals)]
 	for i := range proposals {
 		proposals[i].weigh(group)
 	}
-	slices.SortFunc(proposals, order)
+	slices.SortStableFunc(proposals, mostFirst)
 	return proposals
 }
 
-// narrowest returns the exclusions of one match each that b gives rise to, each once.
-func narrowest(b *Blocked, until time.Time) []Exclusion {
-	var list []Exclusion
+// Narrowest returns the fewest exclusions that together would have let b pass, or nil if none would.
+func (b *Blocked) Narrowest(until time.Time) []Exclusion {
 	if b.Path == "" {
 		return nil
 	}
+	scores := map[Exclusion]int{}
+	var all []Exclusion
 	for _, m := range b.Matches {
 		e := Exclusion{Rule: m.Rule, Path: "=" + b.Path, Parameter: m.Name, Until: until, Shadow: true}
-		if !slices.Contains(list, e) {
-			list = append(list, e)
+		if scores[e] == 0 {
+			all = append(all, e)
+		}
+		scores[e] += m.Score
+	}
+	slices.SortFunc(all, func(x, y Exclusion) int {
+		return cmp.Or(cmp.Compare(scores[y], scores[x]), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Parameter, y.Parameter))
+	})
+	left := b.Score
+	for i, e := range all {
+		if left -= scores[e]; left < b.Most {
+			return all[:i+1]
 		}
 	}
-	return list
+	return nil
 }
 
 // weigh counts what p would have done to group.
 func (p *Proposal) weigh(group []Blocked) {
+	p.Matched, p.Released = 0, 0
 	clients := map[string]bool{}
 	for i := range group {
 		b := &group[i]
-		if !underPath(p.Path, b.Path) {
-			continue
-		}
-		left := b.without(func(m *weir.Match) bool { return p.releases(m.Rule, m.Name) })
+		left := b.without(func(m *weir.Match) bool {
+			return slices.ContainsFunc(p.Exclusions, func(e Exclusion) bool {
+				return e.releases(m.Rule, m.Name) && underPath(e.Path, b.Path)
+			})
+		})
 		if left == b.Score {
 			continue
 		}
+		p.Matched++
 		clients[b.Client] = true
 		if left < b.Most {
 			p.Released++

@@ -189,11 +189,14 @@ func TestPropose(t *testing.T) {
 		blocked("c", "/v1/mails", "2"),
 		blocked("c", "", "2"),
 	}, until)
-	p := func(rule, path string, matched, released, clients int) waf.Proposal {
-		e := waf.Exclusion{Rule: rule, Path: path, Parameter: "text", Until: until, Shadow: true}
-		return waf.Proposal{Exclusion: e, Matched: matched, Released: released, Clients: clients}
+	p := func(path string, matched, released, clients int, rules ...string) waf.Proposal {
+		p := waf.Proposal{Matched: matched, Released: released, Clients: clients}
+		for _, rule := range rules {
+			p.Exclusions = append(p.Exclusions, waf.Exclusion{Rule: rule, Path: path, Parameter: "text", Until: until, Shadow: true})
+		}
+		return p
 	}
-	want := []waf.Proposal{p("1", "=/v1/notes", 3, 2, 2), p("2", "=/v1/mails", 1, 1, 1), p("2", "=/v1/notes", 1, 0, 1)}
+	want := []waf.Proposal{p("=/v1/notes", 3, 3, 2, "1", "2"), p("=/v1/notes", 3, 2, 2, "1"), p("=/v1/mails", 1, 1, 1, "2")}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -202,11 +205,39 @@ func TestPropose(t *testing.T) {
 	}
 }
 
-// What was not told of a request with many matches is not taken for released; asking what to exclude costs little,
-// whatever is in the list.
+// What is proposed for one request is as little as lets it pass.
+func TestNarrowest(t *testing.T) {
+	match := func(rule, name string, score int) weir.Match { return weir.Match{Rule: rule, Name: name, Score: score} }
+	for _, test := range []struct {
+		name    string
+		score   int
+		matches []weir.Match
+		want    string
+	}{
+		{"one", 5, []weir.Match{match("1", "a", 5)}, "1 a"},
+		{"the heavier", 8, []weir.Match{match("1", "a", 3), match("2", "a", 5)}, "2 a"},
+		{"one is enough", 7, []weir.Match{match("1", "a", 3), match("2", "a", 4)}, "2 a"},
+		{"both", 10, []weir.Match{match("2", "a", 5), match("1", "b", 5)}, "1 b, 2 a"},
+		{"one in two places", 10, []weir.Match{match("1", "a", 5), match("1", "b", 5)}, "1 a, 1 b"},
+		{"again and again", 20, []weir.Match{match("1", "a", 5), match("1", "a", 5), match("1", "a", 10)}, "1 a"},
+		{"more than was told", 200, []weir.Match{match("1", "a", 5)}, ""},
+	} {
+		b := waf.Blocked{Path: "/x", Score: test.score, Most: 5, Matches: test.matches}
+		var got []string
+		for _, e := range b.Narrowest(time.Time{}) {
+			got = append(got, e.Rule+" "+e.Parameter)
+		}
+		if got := strings.Join(got, ", "); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// Nothing is proposed for a request of which too little was told; asking what to exclude costs little, whatever
+// is in the list.
 func TestProposalsAreBounded(t *testing.T) {
 	many := waf.Blocked{Path: "/x", Score: 2000, Most: 5, Matches: []weir.Match{{Rule: "1", Name: "a", Score: 5}}}
-	if got := waf.Propose([]waf.Blocked{many}, time.Time{}); len(got) != 1 || got[0].Released != 0 {
+	if got := waf.Propose([]waf.Blocked{many}, time.Time{}); got != nil {
 		t.Errorf("%+v", got)
 	}
 	var group []waf.Blocked

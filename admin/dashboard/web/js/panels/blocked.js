@@ -40,14 +40,16 @@ const became = (verdict) => tag(...({ block: ["blocked", "stop"], detect: ["repo
 const proposals = (rows) => table({
   caption: "Exclusions that would have let blocked requests pass", rows, key: (p) => p.exclusion,
   columns: [
-    { head: "Rule", cell: (p) => h("span", { class: "mono" }, p.rule) },
-    { head: "Where", main: true, wide: true, cell: (p) => [h("span", { class: "mono" }, p.path), h("span", { class: "under" }, p.parameter ? ["in ", h("span", { class: "mono" }, p.parameter)] : "in any parameter")] },
+    { head: "Rule", cell: (p) => p.excludes.map((e, i) => h("div", { class: "mono", key: i }, e.rule)) },
+    { head: "Where", main: true, wide: true, cell: (p) => p.excludes.map((e, i) => h("div", { class: "mono", key: i }, where(e))) },
     { head: "Lets pass", num: true, cell: (p) => `${p.released} of ${p.matched}` },
     { head: "Clients", num: true, cell: (p) => p.clients },
     { head: "Now", slim: true, cell: (p) => (p.trial ? tag("on trial", "trial") : h("span", { class: "soft" }, "not tried")) },
-    { head: "To do", wide: true, cell: (p) => (p.trial ? "To confirm it, take shadow: true away" : exclusion(p.exclusion, `rule ${p.rule} on ${p.path} in ${p.parameter}`)) },
+    { head: "To do", wide: true, cell: (p) => (p.trial ? "To confirm it, take shadow: true away" : exclusion(p.exclusion, p.excludes.map((e) => `rule ${e.rule} on ${where(e)}`).join(" and "))) },
   ],
 });
+
+const where = (e) => e.path.replace(/^=/, "") + (e.parameter ? ` ${e.parameter}` : "");
 
 const exclusion = (lines, what) => h("details", null,
   h("summary", { "aria-label": "Exclude this: " + what }, "Exclude this"), edit(lines, "exclusion of " + what));
