@@ -10,9 +10,12 @@ build:
 run: build
 	./weir demo
 
+# The last two are what the race detector makes too slow, or measures times.
 test: tools lint
 	$(GO) test -run 'Alloc' ./...
 	$(GO) test -race -shuffle=on -timeout 12m ./...
+	$(GO) test -timeout 12m ./waf/...
+	$(GO) test -run 'Cost|Slow' ./app
 
 # Without the real servers and the race detector, for the loop at the desk.
 test-quick:

@@ -69,7 +69,7 @@ func TestNoSecretLeaves(t *testing.T) {
 		recent, _ := json.Marshal(h.journal.Recent(asked))
 		h.journal.Save()
 		file, err := os.ReadFile(filepath.Join(h.started.DataDir, journal.BlockedName))
-		if err != nil && len(list) > len("[]") {
+		if err != nil && len(h.journal.Blocked(1)) > 0 {
 			t.Error(err)
 		}
 		h.logs.mu.Lock()

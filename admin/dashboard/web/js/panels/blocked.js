@@ -10,7 +10,7 @@ export const absent = () => empty("Nothing is inspected", "This Weir has no web 
 
 export function show(data) {
   return [
-    data.proposals.length > 0 && [h("h3", { key: "proposals-title" }, "If they were harmless"), h("div", { key: "proposals" }, proposals(data.proposals))],
+    data.proposals.length > 0 && [h("h3", { key: "proposals-title" }, "If they were harmless"), h("div", { key: "proposals" }, proposals(data.proposals)), h("h3", { key: "blocked-list-title" }, "The last of them")],
     data.blocked.length > 0
       ? h("div", { key: "blocked" }, requests(data.blocked, "Blocked requests, the newest first"))
       : empty("Nothing has been blocked", "Every request that was inspected was harmless, as far as the rules can tell."),
