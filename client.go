@@ -36,8 +36,10 @@ type Client struct {
 	Via     netip.Addr
 	ViaUnix bool
 
-	APIKey string // id of the verified API key, or empty
-	Plan   string // the plan of that key, or empty
+	APIKey     string     // id of the verified API key or token, or empty
+	Plan       string     // the plan of that key, or empty
+	Scopes     []string   // what that key may be used for; shared, never written to
+	Credential Credential // what became of the key or token that the request bears
 
 	// Chain is what the header that was read looked like, for the chain diagnosis.
 	Chain Chain

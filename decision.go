@@ -10,6 +10,13 @@ const (
 	OverLimit        Reason = "over limit"
 	ExemptRule       Reason = "exempt rule"
 	ExemptAddress    Reason = "exempt address"
+	AllowedClient    Reason = "allowed client"
+	BannedClient     Reason = "banned client"
+	KeyMissing       Reason = "api key missing"
+	KeyRefused       Reason = "api key not valid"
+	KeyAmbiguous     Reason = "two api keys"
+	KeyUnverifiable  Reason = "api keys unavailable"
+	ScopeMissing     Reason = "scope missing"
 	Preflight        Reason = "cors preflight"
 	Disabled         Reason = "disabled"
 	ClientUnresolved Reason = "client unresolved"
@@ -36,6 +43,7 @@ type Decision struct {
 	Request  Request
 	At       time.Time // the one clock reading of the whole decision
 	Client   Client
+	Ban      *Ban     // that answers the request, or nil; shared, never written to
 	Rule     *Rule    // nil where no rule was looked for
 	Hits     []Hit    // what was asked of the store
 	Statuses []Status // its answer, one per hit

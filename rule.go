@@ -45,6 +45,9 @@ type Rule struct {
 	// Host, Path and Method are the pattern as users see it; "*" where any will do.
 	Host, Path, Method string
 
+	RequireKey bool     // only requests with a verified API key or token pass
+	Scopes     []string // all of which that key must have
+
 	Exempt bool   // skip counting and the limits for every request
 	Mode   Mode   // of all the rule's limits
 	Action Action // what follows a refusal: Reject, Drop, Tarpit or Tag

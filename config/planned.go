@@ -10,7 +10,7 @@ import (
 // list in the change that builds it.
 func Planned() []string {
 	return []string{
-		"allow", "keys", "jwt", "plans", "self_service", "penalties",
+		"keys", "jwt", "plans", "self_service", "penalties",
 		"tracing", "rules[].require_key", "rules[].scopes",
 	}
 }

@@ -31,6 +31,28 @@ type Snapshot struct {
 	Firewalls []*waf.WAF
 	// Whoami is set if askers may ask what was resolved for them.
 	Whoami bool
+	// Verifier proves API keys and tokens; nil: none are read.
+	Verifier Verifier
+	// Bans tell who is kept out; nil: nobody.
+	Bans Bans
+	// Penalties are told of every answer; nil: nobody is banned by himself.
+	Penalties Penalties
+}
+
+// A Verifier looks for the API key or token of d.Request. It fills Credential of d.Client, and APIKey, Plan
+// and Scopes where it is verified. It is safe for concurrent use, and ctx bounds its wait.
+type Verifier interface {
+	Verify(ctx context.Context, d *weir.Decision)
+}
+
+// Bans find the ban that holds for a client at a moment, by its address or its API key, or nil.
+type Bans interface {
+	Find(now time.Time, c *weir.Client) *weir.Ban
+}
+
+// Penalties learn of a decision and what became of it, before it is recorded, and keep nothing of it.
+type Penalties interface {
+	Note(now time.Time, d *weir.Decision, o weir.Outcome)
 }
 
 // An Upstream is a service behind Weir, and the connections to it.
@@ -93,6 +115,9 @@ func (e *Engine) Decide(ctx context.Context, s *Snapshot, req weir.Request) *wei
 	d := e.Begin(req)
 	s.Policy.Identify(d)
 	e.watch.look(s, d)
+	if s.bans(ctx, d) {
+		return d
+	}
 	rule := s.Policy.Match(d)
 	if rule == nil {
 		return d // decided without counting
@@ -132,6 +157,9 @@ func (e *Engine) Record(s *Snapshot, d *weir.Decision, o weir.Outcome) {
 		_ = s.Store.Release(ctx, now, d.Hits)
 	}
 	o.Duration = now.Sub(d.At)
+	if s.Penalties != nil {
+		s.Penalties.Note(now, d, o)
+	}
 	e.journal.Record(d, o)
 	d.Reset()
 	e.decisions.Put(d)

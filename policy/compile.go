@@ -30,6 +30,7 @@ func Compile(cfg *config.Config) (*Policy, []config.Problem) {
 	}
 	c.client()
 	c.exemptAddresses()
+	c.allow()
 	c.masker()
 	c.rules()
 	c.routes()

@@ -19,6 +19,7 @@ type Policy struct {
 	resolver        *clientip.Resolver
 	unresolved      unresolved
 	exemptAddresses ranges
+	allowed         allowed
 	exemptPreflight bool
 	rejectAmbiguous bool
 	paths           matching
@@ -131,6 +132,8 @@ func (p *Policy) exempts(d *weir.Decision, r *Rule) weir.Reason {
 		return weir.Preflight
 	case d.Client.Source == weir.Unresolved && p.unresolved == allowUnresolved:
 		return weir.ClientUnresolved
+	case p.Allows(&d.Client):
+		return weir.AllowedClient
 	case len(p.exemptAddresses) > 0 && d.Client.Vouched() && p.exemptAddresses.contain(d.Client.Addr):
 		return weir.ExemptAddress
 	}

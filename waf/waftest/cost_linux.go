@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/timed"
 	"github.com/weirgate/weir/waf"
 )
 
@@ -38,15 +39,18 @@ func Resident(t testing.TB) int {
 	return kilobytes >> 10
 }
 
-// Cost sends every attack alone and 16 times at once, and fails if one computes for longer than a
-// request may, comes out wrong, or leaves more memory than the process may have.
+// Cost sends every attack alone and 16 times at once, and fails if one comes out wrong, leaves more memory than the
+// process may have, or, where times are judged, computes for longer than a request may.
 func Cost(t *testing.T, w *waf.WAF, most time.Duration, megabytes int) {
 	Long(t)
 	peak := 0
 	for _, a := range Attacks(t) {
-		r, took := least(t, w, &a.In, most)
+		var r weir.Inspection
+		before := CPU(t)
+		w.Inspect(t.Context(), &a.In, &r)
+		took := CPU(t) - before
 		t.Logf("%-40s %8v %v %s", a.Name, took.Round(100*time.Microsecond), r.Verdict, r.Refused)
-		if took > most {
+		if took > timed.Bound(most) {
 			t.Errorf("%s: computes for %v, want at most %v", a.Name, took, most)
 		}
 		if a.Want != weir.Uninspected && r.Verdict != a.Want && (a.Want != weir.Clean || r.Verdict != weir.Plain) {
@@ -59,20 +63,6 @@ func Cost(t *testing.T, w *waf.WAF, most time.Duration, megabytes int) {
 	if peak > megabytes {
 		t.Errorf("the process has %d MB, want at most %d", peak, megabytes)
 	}
-}
-
-// least returns what is found, and the least that it took of up to three times: others may have had the processor's
-// caches, or the garbage its collector.
-func least(t *testing.T, w *waf.WAF, in *waf.Input, most time.Duration) (r weir.Inspection, took time.Duration) {
-	took = time.Hour
-	for range 3 {
-		before := CPU(t)
-		w.Inspect(t.Context(), in, &r)
-		if took = min(took, CPU(t)-before); took < most/2 {
-			break
-		}
-	}
-	return r, took
 }
 
 // atOnce has 16 askers.
