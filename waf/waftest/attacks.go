@@ -16,10 +16,10 @@ import (
 type Attack struct {
 	Name string
 	In   waf.Input
-	Want weir.Verdict // what becomes of it: Pass stands for Skip as well, Off for whatever the bounds say
+	Want weir.Verdict // what becomes of it: Clean stands for Plain as well, Uninspected for whatever the bounds say
 }
 
-// Attacks are those of public reports: coraza#1176, gjson#391, GHSA-3ww9-vw83-9w5x, GHSA-6r3q-mjv7-xr8m,
+// Attacks are those of public reports: coraza#1176 (WAF-09), gjson#391, GHSA-3ww9-vw83-9w5x, GHSA-6r3q-mjv7-xr8m,
 // ModSecurity#2019 and their kin.
 func Attacks(t testing.TB) []Attack {
 	const injection = "1 UNION SELECT password FROM users-- -"
