@@ -140,7 +140,14 @@ func (j *Journal) inspected(d *weir.Decision, o weir.Outcome) {
 // fault writes a log line about a fault of the firewall's.
 func (j *Journal) fault(d *weir.Decision, o weir.Outcome, text string) {
 	i := &d.Inspection
-	j.write(j.faultLines, event{d, o, slog.LevelError, text}, slog.String("fault", i.Fault), slog.String("detail", i.Detail), slog.String("trace", i.Trace))
+	more := []slog.Attr{slog.String("fault", i.Fault)}
+	if i.Detail != "" {
+		more = append(more, slog.String("detail", i.Detail))
+	}
+	if i.Trace != "" {
+		more = append(more, slog.String("trace", i.Trace))
+	}
+	j.write(j.faultLines, event{d, o, slog.LevelError, text}, more...)
 }
 
 // line writes a log line about what the firewall found, or a refusal.
