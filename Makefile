@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 10s
 
 # Tests that are one goroutine's work of minutes under the race detector, which they skip: run without it.
-LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttacksOnCost|TestSlowHTTP
+LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttacksOnCost
 
 .PHONY: build test test-quick timed lint bench docs run fuzz tools
 
