@@ -37,12 +37,12 @@ type Options struct {
 	Backend string // what the store is: memory or redis
 	Gauges  journal.Gauges
 
-	Config    func() InForce               // the configuration in force
-	Reload    func() (InForce, error)      // puts the file in force; an error left everything as it was
-	NeedStart func() []string              // settings of the file that take effect at the next start only
-	Problems  func(error) []string         // the problems of a configuration that Reload refused, a line each
-	Trail     *Trail                       // nil: no change is possible
-	Blocked   func(n int) []BlockedRequest // the last requests that the firewall blocked, newest first; nil: there is no firewall
+	Config    func() InForce          // the configuration in force
+	Reload    func() (InForce, error) // puts the file in force; an error left everything as it was
+	NeedStart func() []string         // settings of the file that take effect at the next start only
+	Problems  func(error) []string    // the problems of a configuration that Reload refused, a line each
+	Trail     *Trail                  // nil: no change is possible
+	Blocked   func(n int) Blocked     // what the firewall found, at most the last n of each kind; nil: there is no firewall
 
 	// Page serves everything that is not the API, without a token. Nil: nothing does.
 	Page http.Handler

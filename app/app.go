@@ -148,6 +148,9 @@ func (a *App) close() {
 	a.traces = nil
 	a.endTraces(traces)
 	a.retire(a.shield, nil)
+	if a.journal != nil {
+		a.journal.Save()
+	}
 }
 
 // retire closes what prev, which may be nil, does not share with next.

@@ -91,7 +91,7 @@ type Engine struct {
 	now       func() time.Time
 	leases    atomic.Uint64
 	decisions sync.Pool
-	inquiries sync.Pool
+	inputs    sync.Pool
 	watch     watch
 }
 
@@ -100,7 +100,7 @@ func New(s *Snapshot, j *journal.Journal, now func() time.Time) *Engine {
 	e := &Engine{journal: j, now: now}
 	e.leases.Store(rand.Uint64()) // replicas of one store must not hold each other's leases
 	e.decisions.New = func() any { return new(weir.Decision) }
-	e.inquiries.New = func() any { return new(inquiry) }
+	e.inputs.New = func() any { return new(waf.Input) }
 	e.current.Store(s)
 	return e
 }

@@ -36,6 +36,7 @@ type Options struct {
 
 	Mask *mask.Masker // what hides secrets in paths and hosts; nil: nothing is hidden
 	Keep int          // how many blocked requests are kept; 0: DefaultKeep
+	Dir  string       // the data directory, in which they outlive the process; empty: they do not
 
 	Backend string // what the store is: memory, also if empty, or redis
 	Gauges  Gauges
@@ -72,13 +73,22 @@ type Journal struct {
 	diagnosis *diagnosis
 	masker    *masker
 	lines     *lineLimit
-	evictions evictionAlarm
-	secrets   *secrets
-	blocked   *blockedRing
-	top       atomic.Int64 // clients that are metrics
+
+	faultLines *lineLimit // of the firewall's faults, however many refusals there are
+	evictions  evictionAlarm
+	secrets    *secrets
+	blocked    *blockedRing
+	file       *blockedFile // nil: there is no data directory
+	insights   *blockedRing
+	failing    failing
+	top        atomic.Int64 // clients that are metrics
 }
 
-// New returns a journal in which nothing stands yet.
+// faultsPerSecond is how many log lines are written about the firewall's faults, at most.
+const faultsPerSecond = 5
+
+// New returns a journal in which nothing stands yet, but for the requests that the data directory says were
+// blocked.
 func New(o Options) *Journal {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -93,12 +103,21 @@ func New(o Options) *Journal {
 		ring:      newRing(o.Recent),
 		secrets:   new(secrets),
 		blocked:   newBlockedRing(o.Keep),
+		file:      newBlockedFile(o.Dir),
+		insights:  newBlockedRing(mostInsights),
 		talkers:   newTalkers(),
 		breaker:   breakerHistory{open: o.Gauges.BreakerOpen},
 		diagnosis: newDiagnosis(o.Chain),
 		masker:    newMasker(o.Addresses),
 		lines:     newLineLimit(o.RefusalsPerSecond),
 		evictions: evictionAlarm{read: o.Gauges.MemoryEvictions},
+
+		faultLines: newLineLimit(faultsPerSecond),
+	}
+	if j.file != nil {
+		if err := j.file.load(j.blocked, j.now()); err != nil {
+			j.log.Warn("what was blocked before this start is not known", "err", err)
+		}
 	}
 	j.secrets.masker.Store(o.Mask)
 	j.top.Store(int64(o.TopClients))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/waftest"
 )
@@ -48,7 +49,7 @@ func benches() []struct {
 		{"json-100k-10-texts", body(`["` + strings.Repeat(strings.Repeat("The invoice was paid on time; and the parcel's in good shape. ", 160)+`","`, 10) + `"]`)},
 	}
 	for i := range list {
-		list[i].in.Mode, list[i].in.Host, list[i].in.Proto = waf.ModeBlock, "api.example.test", "HTTP/1.1"
+		list[i].in.Mode, list[i].in.Host, list[i].in.Proto = weir.Enforce, "api.example.test", "HTTP/1.1"
 	}
 	return list
 }
@@ -57,9 +58,9 @@ func BenchmarkInspect(b *testing.B) {
 	w := load(b, Options{})
 	for _, bench := range benches() {
 		b.Run(bench.name, func(b *testing.B) {
-			var r waf.Result
+			var r weir.Inspection
 			measure(b, func() { w.Inspect(b.Context(), &bench.in, &r) })
-			if r.Verdict != waf.Pass && r.Verdict != waf.Skip {
+			if r.Verdict != weir.Clean && r.Verdict != weir.Plain {
 				b.Fatalf("%+v", r)
 			}
 		})
@@ -83,7 +84,7 @@ func BenchmarkInspectParallel(b *testing.B) {
 	w := load(b, Options{})
 	in := benches()[2].in
 	b.RunParallel(func(pb *testing.PB) {
-		var r waf.Result
+		var r weir.Inspection
 		for pb.Next() {
 			w.Inspect(b.Context(), &in, &r)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/waftest"
 )
@@ -143,10 +144,10 @@ func TestEveryValueOfANameIsSeen(t *testing.T) {
 		"many in a query":  {Method: "GET", Query: filler + "&" + filler + "&id=" + escaped, Header: h()},
 		"json":             {Method: "POST", Header: h("Content-Type", "application/json"), Body: []byte(`{"id":"it's","id":"` + attack + `"}`)},
 	} {
-		in.Mode, in.Host, in.Proto, in.Path = waf.ModeBlock, "api.example.test", "HTTP/1.1", "/v1/x"
+		in.Mode, in.Host, in.Proto, in.Path = weir.Enforce, "api.example.test", "HTTP/1.1", "/v1/x"
 		for range 30 {
-			var r waf.Result
-			if w.Inspect(t.Context(), &in, &r); r.Verdict != waf.Block {
+			var r weir.Inspection
+			if w.Inspect(t.Context(), &in, &r); r.Verdict != weir.Blocked {
 				t.Errorf("%s: %v %v", name, r.Verdict, r.Matches)
 				break
 			}
@@ -180,10 +181,10 @@ func TestMatchesAreNamed(t *testing.T) {
 		"text":       {waf.Input{Method: "POST", Header: browser("Content-Type", "text/plain"), Body: []byte(attack)}, "text", "body"},
 		"xml":        {waf.Input{Method: "POST", Header: browser("Content-Type", "text/xml"), Body: []byte("<a>" + attack + "</a>")}, "xml", ""},
 	} {
-		test.in.Mode, test.in.Host, test.in.Proto, test.in.Path = waf.ModeBlock, "api.example.test", "HTTP/1.1", "/v1/x"
-		var r waf.Result
+		test.in.Mode, test.in.Host, test.in.Proto, test.in.Path = weir.Enforce, "api.example.test", "HTTP/1.1", "/v1/x"
+		var r weir.Inspection
 		w.Inspect(t.Context(), &test.in, &r)
-		if r.Verdict != waf.Block || r.HTTP != 403 || len(r.Matches) == 0 {
+		if r.Verdict != weir.Blocked || r.HTTP != 403 || len(r.Matches) == 0 {
 			t.Errorf("%s: %+v", name, r)
 			continue
 		}

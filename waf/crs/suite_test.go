@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
 	"github.com/weirgate/weir/waf/waftest"
@@ -145,7 +146,7 @@ func listen(t *testing.T, judge func(in *waf.Input) []int) *listener {
 	l := &listener{judge: judge, got: make(chan []int, 1)}
 	l.server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		l.got <- l.judge(waftest.Input(r, body, waf.ModeBlock))
+		l.got <- l.judge(waftest.Input(r, body, weir.Enforce))
 	}))
 	t.Cleanup(l.server.Close)
 	return l

@@ -124,11 +124,11 @@ func emptyBodies() map[string]string {
 		"rules":     `{"requests":0,"refused":0,"rules":[]}`,
 		"shadow":    `{"limits":[],"clients":[]}`,
 		"decisions": `{"decisions":[]}`,
-		"blocked":   `{"blocked":[]}`,
+		"blocked":   `{"blocked":[],"insights":[],"proposals":[]}`,
 		"diagnosis": `{"strategy":"","picture":"the client is the peer","traps":[],"findings":[],"entries":[0,0,0,0,0,0,0,0],"sources":[]}`,
 		"audit":     `{"lines":[]}`,
 		"status": `{"version":"0.5.0","started":"2026-11-30T00:00:00Z","config_hash":"9f31c07a55d2","config":{"file":"defaults","since":"2026-11-30T00:00:00Z","needs_restart":[],"refused":null},"not_ready":"","fronts":[],"requests":0,"refused":0,"in_flight":0,"held":0,
-			"store":{"backend":"memory","breaker_open":false,"fallbacks":0,"memory_keys":0,"memory_evictions":0,"findings":[],"history":[]}}`,
+			"store":{"backend":"memory","breaker_open":false,"fallbacks":0,"memory_keys":0,"memory_evictions":0,"findings":[],"history":[]},"firewall":[]}`,
 	}
 }
 

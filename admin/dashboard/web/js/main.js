@@ -1,7 +1,7 @@
 // The page's own life: who asks, what is asked how often, and what is said when there is no answer.
 import { render, h } from "./dom.js";
 import { ask, hasToken, keepToken } from "./api.js";
-import { broken, say, waiting } from "./parts.js";
+import { broken, faults, say, waiting } from "./parts.js";
 import { follow } from "./rail.js";
 import { acts as makeActs } from "./acts.js";
 import * as f from "./format.js";
@@ -181,10 +181,14 @@ function foundInRules(rules) {
   draw(named("shadow"));
 }
 
-// foundInStatus keeps what other places show of the status, and says when the store changes.
+// foundInStatus keeps what other places show of the status, and says when the store or the firewall changes.
 function foundInStatus(status) {
   const open = status.store.breaker_open;
   if (about && about.store.breaker_open !== open) say(open ? "The store does not answer any more." : "The store answers again.");
+  const fresh = status.firewall.filter((x) => about && !about.firewall.some((y) => y.code === x.code)).map((x) => x.code);
+  if (fresh.length > 0) say(`Firewall: ${fresh.join(", ")}.`);
+  render(byId("firewall-faults"), status.firewall.length > 0 && faults(status.firewall));
+  badge("blocked", status.firewall.length || "");
   about = status;
   badge("store", open ? "!" : "");
   render(byId("about"), `${status.version} · configuration ${status.config_hash.slice(0, 8)}`);
