@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -126,7 +125,7 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 func (e *Engine) share(cfg *config.Config, o Options, waited func(time.Duration)) (err error) {
 	switch {
 	case cfg.Store.Redis.URL == "":
-		if hasQuota(cfg) {
+		if cfg.HasQuota() {
 			slog.Warn("quotas are counted in the memory of this process: a restart forgets them")
 		}
 		return nil
@@ -176,13 +175,6 @@ func (e *Engine) closeStores() {
 	e.memory.Close()
 }
 
-// hasQuota reports whether c has a limit that is a quota.
-func hasQuota(c *config.Config) bool {
-	isQuota := func(l config.Limit) bool { return l.Quota != nil }
-	return slices.ContainsFunc(c.Limits, isQuota) || slices.ContainsFunc(c.Default.Limits, isQuota) ||
-		slices.ContainsFunc(c.Rules, func(r config.Rule) bool { return slices.ContainsFunc(r.Limits, isQuota) })
-}
-
 // RespondOptions returns how c says that answers are written.
 func RespondOptions(c *config.Config) respond.Options {
 	return respond.Options{
@@ -190,6 +182,8 @@ func RespondOptions(c *config.Config) respond.Options {
 		LegacyReset:     c.LegacyReset,
 		ProblemTypeBase: c.ProblemTypeBase,
 		HTML:            c.HTML,
+		Bearer:          c.HasJWT() || c.Keys.Bearer,
+		KeyHeader:       c.Keys.Header,
 		AllowOrigin:     c.CORS.AllowOrigin,
 	}
 }
