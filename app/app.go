@@ -46,6 +46,7 @@ type App struct {
 	store   *store
 	engine  *engine.Engine
 	shield  *embedded.Firewalls // of the snapshot in force
+	tokens  tokens              // likewise
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
 	rls     *rls         // one of the fronts, or nil
@@ -124,6 +125,7 @@ func (a *App) close() {
 	if a.store != nil {
 		a.store.close(a.log)
 	}
+	a.tokens.close()
 	a.retire(a.shield, nil)
 }
 
@@ -138,7 +140,7 @@ func (a *App) retire(prev, next *embedded.Firewalls) {
 }
 
 // snapshot returns what a loaded configuration puts in force. It shares with prev, which may be nil,
-// the counts, the connections to upstreams that stay, and the firewall's rule sets.
+// the counts, the connections to upstreams that stay, the firewall's rule sets and the keys of tokens.
 func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *embedded.Firewalls, error) {
 	var before []*engine.Upstream
 	if prev != nil {
@@ -159,6 +161,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *emb
 		Upstreams: upstreams,
 		Firewalls: shield.All,
 		Whoami:    l.Config.Whoami,
+		Verifier:  a.verifier(l.Config),
 	}, shield, nil
 }
 

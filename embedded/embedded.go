@@ -37,6 +37,10 @@ type Options struct {
 	// with package waf/crs, which a program that does without has not to be built with. Nil: ruleset crs is an
 	// error.
 	CoreRules func(CoreRules) (waf.Ruleset, error)
+	// Verifier proves the API keys or tokens that requests bear, as package token does for the JSON Web Tokens
+	// of a configuration with jwt. It stays the caller's. Nil: a configuration that asks for keys or tokens is
+	// refused, so that who does without has no cryptography of theirs in his program.
+	Verifier engine.Verifier
 }
 
 // A Beside is what a shared store finds in the process.
@@ -92,6 +96,9 @@ func New(cfg *config.Config, o Options) (*Engine, error) {
 // errShared is why a configuration is refused whose counts are shared.
 var errShared = errors.New("store.redis: want Options{Shared: shared.Redis}, of package embedded/shared, for a count that is not in memory")
 
+// errVerifier is why a configuration is refused by which keys or tokens are read.
+var errVerifier = errors.New("jwt, require_key, scopes and keys.required: want Options{Verifier: ...}, of package token for example, that proves keys or tokens")
+
 func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, error) {
 	if config.HasErrors(problems) {
 		return nil, unusable(problems)
@@ -99,6 +106,9 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	p, problems := policy.Compile(cfg)
 	if config.HasErrors(problems) {
 		return nil, unusable(problems)
+	}
+	if o.Verifier == nil && (cfg.HasJWT() || cfg.NeedsKeys()) {
+		return nil, errVerifier
 	}
 	e := &Engine{memory: memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})}
 	var j *journal.Journal
@@ -114,7 +124,7 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	e.firewalls = firewalls
 	j = journal.New(e.journalOptions(cfg, p, o))
 	e.Engine = engine.New(&engine.Snapshot{
-		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All, Whoami: cfg.Whoami,
+		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All, Whoami: cfg.Whoami, Verifier: o.Verifier,
 	}, j, time.Now)
 	e.metrics = j.Handler()
 	e.stop = background(j.Run)

@@ -98,7 +98,7 @@ func of(plan string, counters []counter) []counter {
 const OwnLimitsRule = "weir/limits"
 
 // OwnLimits reports whether askers may be told what their own limits have left.
-func (p *Policy) OwnLimits() bool { return p.ownLimits != nil }
+func (p *Policy) OwnLimits() bool { return p.ownLimits != nil && !p.Disabled }
 
 // ownLimits compiles that rule. To ask costs none of the asker's own limits, so asking has a limit of its own.
 func (c *compiler) ownLimits() {
