@@ -25,7 +25,6 @@ func Compile(cfg *config.Config) (*Policy, []config.Problem) {
 			Disabled:        !cfg.Enabled,
 			exemptPreflight: cfg.CORS.ExemptPreflight,
 			rejectAmbiguous: cfg.Matching.AmbiguousPaths == "reject",
-			requireKey:      cfg.Keys.Required,
 			paths:           matching{foldCase: cfg.Matching.CaseInsensitive},
 		},
 	}
@@ -153,7 +152,6 @@ func (c *compiler) rule(i int) *Rule {
 	r := &Rule{paths: c.policy.paths, cost: 1}
 	r.pattern, r.usable = c.pattern(field, from.Host, from.Path, from.Methods)
 	r.Name, r.Exempt = from.Name, from.Exempt
-	r.RequireKey, r.Scopes = from.RequireKey || len(from.Scopes) > 0, from.Scopes
 	if r.Name == defaultName {
 		c.fail(field+".name", "default is the name of the rule for everything else", "give another name")
 	}
@@ -201,6 +199,7 @@ func (c *compiler) unsure(field, said string) bool {
 // effects compiles what a rule does, all but its limits.
 func (c *compiler) effects(r *Rule, from *config.Rule) {
 	r.Mode = mode(from.Mode)
+	r.RequireKey, r.Scopes = c.cfg.Keys.Required || from.RequireKey || len(from.Scopes) > 0, from.Scopes
 	r.Action = weir.Reject + weir.Action(choose(from.Action, "reject", "drop", "tarpit", "tag"))
 	r.TagHeader = cmp.Or(from.TagHeader, "X-Weir-Tag")
 	r.Tarpit = weir.TarpitBounds{

@@ -52,7 +52,7 @@ func (p *Policy) lacking(d *weir.Decision, rules [2]*Rule, exemption weir.Reason
 		if !rules[0].admits(c.Scopes) || !rules[1].admits(c.Scopes) {
 			return weir.ScopeMissing, http.StatusForbidden
 		}
-	case exemption != weir.Preflight && (p.requireKey || rules[0].RequireKey || rules[1].RequireKey):
+	case exemption != weir.Preflight && (rules[0].RequireKey || rules[1].RequireKey):
 		return weir.KeyMissing, http.StatusUnauthorized
 	}
 	return "", 0

@@ -20,7 +20,6 @@ type Policy struct {
 	unresolved      unresolved
 	exemptAddresses ranges
 	allowed         allowed
-	requireKey      bool
 	keysUnknown     bool     // see WithoutKeys
 	planNames       []string // sorted
 	exemptPreflight bool
