@@ -72,7 +72,7 @@ func (r *road) compile(name string) (s *engine.Snapshot, problems []config.Probl
 	p, more := policy.Compile(c)
 	return &engine.Snapshot{Policy: p, Verifier: keyring{}, Respond: respond.New(respond.Options{
 		KeyHeader: c.Keys.Header,
-		Headers: c.Headers, LegacyReset: c.LegacyReset, ProblemTypeBase: c.ProblemTypeBase, HTML: c.HTML, AllowOrigin: c.CORS.AllowOrigin,
+		Headers:   c.Headers, LegacyReset: c.LegacyReset, ProblemTypeBase: c.ProblemTypeBase, HTML: c.HTML, AllowOrigin: c.CORS.AllowOrigin,
 	})}, append(problems, more...), c.Store.Memory.MaxKeys
 }
 
