@@ -271,7 +271,7 @@ func TestRemote(t *testing.T) {
 		"no set":    {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, 0, "no key set"},
 		"endless":   {func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte(" "), maxDocument+1)) }, 0, "longer than"},
 		"cut short": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "9999"); w.Write(text) }, 0, "unexpected EOF"},
-		"in a ring": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }, 0, "sent elsewhere"},
+		"in a ring": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, 0, "sent elsewhere"},
 	} {
 		answer = c.answer
 		set, fresh, err := newRemote(s.URL).fetch(t.Context())
