@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirgate/weir/bench/asked"
 	"github.com/weirgate/weir/bench/limiters"
+	"github.com/weirgate/weir/bench/logs"
 	"github.com/weirgate/weir/bench/report"
 	"github.com/weirgate/weir/bench/road"
 	"github.com/weirgate/weir/bench/shared"
@@ -43,6 +44,7 @@ type length struct {
 	shared   shared.Options
 	wire     wire.Options
 	asked    asked.Options
+	logs     logs.Options
 }
 
 func plan(long bool) length {
@@ -53,6 +55,7 @@ func plan(long bool) length {
 			shared.Options{Rounds: 11, Slot: time.Second},
 			wire.Options{Rounds: 11, Slot: 4 * time.Second, Unpinned: true},
 			asked.Options{Rounds: 11, Slot: 3 * time.Second},
+			logs.Options{Rounds: 9, Lines: 3_000_000},
 		}
 	}
 	return length{
@@ -61,6 +64,7 @@ func plan(long bool) length {
 		shared.Options{Rounds: 5, Slot: 400 * time.Millisecond},
 		wire.Options{Rounds: 5, Slot: 1500 * time.Millisecond},
 		asked.Options{Rounds: 5, Slot: time.Second},
+		logs.Options{Rounds: 3, Lines: 300_000},
 	}
 }
 
@@ -80,6 +84,7 @@ func subjects() []subject {
 		{"redis", func(l length) (report.Section, error) { return shared.Redis(l.shared) }},
 		{"proxy", func(l length) (report.Section, error) { return wire.Proxies(l.wire) }},
 		{"asked", func(l length) (report.Section, error) { return asked.Fronts(l.asked) }},
+		{"replay", func(l length) (report.Section, error) { return logs.Replay(l.logs) }},
 	}
 }
 
