@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -239,6 +240,27 @@ func TestFileChanges(t *testing.T) {
 			t.Errorf("%s is good", bad)
 		}
 	}
+}
+
+// A file that comes late is found a second later, however long it was not there.
+func TestFileComesLate(t *testing.T) {
+	i, name := another(t, "k1"), filepath.Join(t.TempDir(), "keys.json")
+	synctest.Test(t, func(t *testing.T) {
+		k := Open(Source{File: name}, nil)
+		defer k.Close()
+		v := New(k, options())
+		text := i.sign(t, good(nil))
+		time.Sleep(time.Hour)
+		if got := judged(t, v, text); got != weir.Unverifiable {
+			t.Errorf("without the file: %s", got)
+		}
+		write(t, name, i)
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		if got := judged(t, v, text); got != weir.Verified {
+			t.Errorf("a second after it came: %s", got)
+		}
+	})
 }
 
 // A URL is asked whether its document changed, and its answer is fresh as it says, within bounds.
