@@ -26,7 +26,7 @@ type Options struct {
 
 	// AdminToken may do everything, ReadToken change nothing. Without either, everybody may do everything
 	// whom Local lets in.
-	AdminToken, ReadToken string
+	AdminToken, ReadToken config.Secret
 	// Local is set where only this machine can connect: at a loopback address or a unix socket.
 	Local Local
 
@@ -50,9 +50,11 @@ type Options struct {
 
 // InForce is a configuration that is in force.
 type InForce struct {
-	File   string // where it was read; defaults if there is none
-	Hash   string
-	Config *config.Config
+	File    string // where it was read; defaults if there is none
+	Hash    string
+	Config  *config.Config
+	Since   time.Time
+	Refused *Refused // what the last reload was refused for; nil: it was not
 }
 
 // Local says how near a caller has to be.
@@ -85,6 +87,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, tokens: newTokens(o.AdminToken, o.ReadToken), document: Document(), listeners: make(chan struct{}, mostListeners)}
+	s.o.AdminToken, s.o.ReadToken = "", "" // their sums are all that is needed
 	mux := http.NewServeMux()
 	allowed := map[string][]string{}
 	for _, rt := range routes() {

@@ -205,9 +205,24 @@ type Status struct {
 	Fronts     []FrontPlace `json:"fronts"`
 	Requests   uint64       `json:"requests" doc:"since the start"`
 	Refused    uint64       `json:"refused" doc:"since the start"`
+	Config     InUse        `json:"config"`
 	InFlight   int          `json:"in_flight" doc:"requests at the upstream"`
 	Held       int          `json:"held" doc:"askers in the tarpit"`
 	Store      StoreHealth  `json:"store"`
+}
+
+// InUse is the configuration in force, and what became of the attempts to replace it.
+type InUse struct {
+	File         string    `json:"file" doc:"where it was read; defaults if there is none"`
+	Since        time.Time `json:"since" doc:"when it was put in force"`
+	NeedsRestart []string  `json:"needs_restart" doc:"settings of it that take effect at the next start only"`
+	Refused      *Refused  `json:"refused" doc:"the last reload, if it was refused; else null"`
+}
+
+// Refused is a reload that was refused: the configuration before stays in force.
+type Refused struct {
+	Time   time.Time `json:"time"`
+	Errors []string  `json:"errors" doc:"what is wrong, each with its place"`
 }
 
 // A FrontPlace is where a front listens.

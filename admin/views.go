@@ -19,9 +19,10 @@ func (s *Server) session(c *call) (any, error) {
 }
 
 func (s *Server) status(*call) (any, error) {
-	totals, g := s.o.Journal.Totals(), &s.o.Gauges
+	totals, g, f := s.o.Journal.Totals(), &s.o.Gauges, s.o.Config()
 	status := Status{
-		Version: s.o.Version, Started: s.o.Started, ConfigHash: s.o.Config().Hash, Fronts: append([]FrontPlace{}, s.o.Fronts...),
+		Config:  InUse{f.File, f.Since.UTC(), append([]string{}, s.o.NeedStart()...), f.Refused},
+		Version: s.o.Version, Started: s.o.Started, ConfigHash: f.Hash, Fronts: append([]FrontPlace{}, s.o.Fronts...),
 		Requests: totals.Requests, Refused: totals.Refused, InFlight: number(g.UpstreamInFlight), Held: number(g.TarpitHeld), Store: s.store(),
 	}
 	if err := s.o.Ready(); err != nil {

@@ -31,6 +31,8 @@ type Snapshot struct {
 	Firewalls []*waf.WAF
 	// Whoami is set if askers may ask what was resolved for them.
 	Whoami bool
+	// Tracer follows requests on the HTTP road. Nil: nobody does.
+	Tracer Tracer
 	// Verifier proves API keys and tokens; nil: none are read.
 	Verifier Verifier
 	// Bans tell who is kept out; nil: nobody.

@@ -156,6 +156,19 @@ func (j *Journal) Recent(n int) []Entry {
 	return entries
 }
 
+// HidePath returns a path as it may be written down: without the secrets in it, and not longer than the ring
+// has it.
+func (j *Journal) HidePath(path string) string {
+	short := cut(path, maxPath)
+	return j.secrets.path(short, len(short) < len(path))
+}
+
+// HideHost returns a host as it may be written down.
+func (j *Journal) HideHost(host string) string {
+	short := cut(host, maxHost)
+	return j.secrets.host(short, len(short) < len(host))
+}
+
 // Totals returns what was counted since the start.
 func (j *Journal) Totals() Totals { return j.counts.totals() }
 

@@ -38,7 +38,7 @@ func TestNeeds(t *testing.T) {
 			for _, text := range []string{b.String(), strings.ToUpper(b.String()), strings.ToLower(b.String()), "x " + b.String() + " y"} {
 				if op.short.MatchString(text) {
 					matched++
-					if op.lacks(text) {
+					if has := bytesIn(text); op.lacks(&has) {
 						t.Errorf("%.80q matches %.80q, and is said to lack something", pattern, text)
 					}
 				}
@@ -68,10 +68,11 @@ func TestNeedsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if op.lacks(texts[0]) {
+		match, none := bytesIn(texts[0]), bytesIn(texts[1])
+		if op.lacks(&match) {
 			t.Errorf("%s: %q lacks something", pattern, texts[0])
 		}
-		if !op.lacks(texts[1]) && len(op.needs) > 0 && !op.short.MatchString(texts[1]) && texts[1] != "ce" && texts[1] != "u" && texts[1] != "fo" {
+		if !op.lacks(&none) && len(op.needs) > 0 && !op.short.MatchString(texts[1]) && texts[1] != "ce" && texts[1] != "u" && texts[1] != "fo" {
 			t.Errorf("%s: %q lacks nothing", pattern, texts[1])
 		}
 	}

@@ -14,6 +14,8 @@ import * as blocked from "./panels/blocked.js";
 import * as chain from "./panels/chain.js";
 import * as store from "./panels/store.js";
 import * as bans from "./panels/bans.js";
+import * as config from "./panels/config.js";
+import * as audit from "./panels/audit.js";
 import * as explain from "./panels/explain.js";
 
 const byId = (id) => document.getElementById(id);
@@ -32,6 +34,8 @@ const panels = [
   { name: "chain", every: 10000, ...chain, got: foundInChain },
   { name: "store", every: 4000, ...store, got: foundInStatus },
   { name: "bans", every: 10000, ...bans, needs: "bans" },
+  { name: "config", every: 6000, ...config },
+  { name: "audit", every: 15000, ...audit },
 ];
 const named = (name) => panels.find((p) => p.name === name);
 
@@ -227,10 +231,10 @@ function listen() {
   document.querySelector("#flow .twin").addEventListener("toggle", () => flow.draw());
   document.addEventListener("visibilitychange", () => tick());
   follow((section, seen) => {
-    const panel = panels.find((p) => place(p.name)?.closest("section").id === section);
-    if (!panel) return;
-    if (seen && panel.seen === false) panel.due = 0;
-    panel.seen = seen;
+    for (const panel of panels.filter((p) => place(p.name)?.closest("section").id === section)) {
+      if (seen && panel.seen === false) panel.due = 0;
+      panel.seen = seen;
+    }
   });
 }
 
