@@ -48,6 +48,7 @@ type App struct {
 	store   *store
 	engine  *engine.Engine
 	shield  *embedded.Firewalls // of the snapshot in force
+	tokens  tokens              // likewise
 	traces  *tracing.Exporter   // of the snapshot in force; nil: requests are not traced
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
@@ -144,6 +145,7 @@ func (a *App) close() {
 	if a.store != nil {
 		a.store.close(a.log)
 	}
+	a.tokens.close()
 	traces := a.traces
 	a.traces = nil
 	a.endTraces(traces)
@@ -164,7 +166,7 @@ func (a *App) retire(prev, next *embedded.Firewalls) {
 }
 
 // snapshot returns what a loaded configuration puts in force. It shares with prev, which may be nil,
-// the counts, the connections to upstreams that stay, and the firewall's rule sets.
+// the counts, the connections to upstreams that stay, the firewall's rule sets and the keys of tokens.
 func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *embedded.Firewalls, error) {
 	var before []*engine.Upstream
 	if prev != nil {
@@ -185,6 +187,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *emb
 		Upstreams: upstreams,
 		Firewalls: shield.All,
 		Whoami:    l.Config.Whoami,
+		Verifier:  a.verifier(l.Config),
 	}, shield, nil
 }
 

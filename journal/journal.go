@@ -81,6 +81,8 @@ type Journal struct {
 	file       *blockedFile // nil: there is no data directory
 	insights   *blockedRing
 	failing    failing
+	quotas     *quotas
+	plans      minutely     // keys that are refused for their plan
 	top        atomic.Int64 // clients that are metrics
 }
 
@@ -105,6 +107,7 @@ func New(o Options) *Journal {
 		blocked:   newBlockedRing(o.Keep),
 		file:      newBlockedFile(o.Dir),
 		insights:  newBlockedRing(mostInsights),
+		quotas:    newQuotas(),
 		talkers:   newTalkers(),
 		breaker:   breakerHistory{open: o.Gauges.BreakerOpen},
 		diagnosis: newDiagnosis(o.Chain),
@@ -122,7 +125,7 @@ func New(o Options) *Journal {
 	j.secrets.masker.Store(o.Mask)
 	j.top.Store(int64(o.TopClients))
 	j.metrics = newMetrics(j.counts, j.diagnosis, o)
-	j.metrics.registry.MustRegister(j.topFamily())
+	j.metrics.registry.MustRegister(j.topFamily(), j.quotas.family())
 	return j
 }
 
@@ -151,6 +154,8 @@ func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 	j.talkers.record(d, o)
 	j.diagnosis.observe(d)
 	j.inspected(d, o)
+	j.quotaUsed(d)
+	j.unknownPlan(d)
 	if d.Refused() {
 		j.refused(d, o)
 	}
