@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/journal"
@@ -42,6 +43,8 @@ type Options struct {
 	NeedStart func() []string              // settings of the file that take effect at the next start only
 	Problems  func(error) []string         // the problems of a configuration that Reload refused, a line each
 	Trail     *Trail                       // nil: no change is possible
+	Keys      func() *apikey.Keys          // the API keys that requests are asked for; nil, or returning nil: none
+	HasPlan   func(name string) bool       // whether the configuration in force has that plan; nil with Keys
 	Blocked   func(n int) []BlockedRequest // the last requests that the firewall blocked, newest first; nil: there is no firewall
 
 	// Page serves everything that is not the API, without a token. Nil: nothing does.

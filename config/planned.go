@@ -10,7 +10,7 @@ import (
 // list in the change that builds it.
 func Planned() []string {
 	return []string{
-		"keys", "jwt", "plans", "self_service", "penalties",
+		"jwt", "plans", "self_service", "penalties",
 		"tracing", "rules[].require_key", "rules[].scopes",
 	}
 }

@@ -95,7 +95,8 @@ func version(ctx context.Context, from interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }) (int, error) {
 	var isThere bool
-	if err := from.QueryRowContext(ctx, `SELECT to_regclass('weir_schema') IS NOT NULL`).Scan(&isThere); err != nil || !isThere {
+	// to_regclass would answer from a cache that the lock does not renew.
+	if err := from.QueryRowContext(ctx, `SELECT count(*) > 0 FROM pg_class WHERE relname = 'weir_schema' AND pg_table_is_visible(oid)`).Scan(&isThere); err != nil || !isThere {
 		return 0, err
 	}
 	var done int

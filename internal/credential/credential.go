@@ -12,7 +12,7 @@ import (
 // Prefix begins every API key of ours. Bearer tokens without it are somebody else's.
 const Prefix = "weir_"
 
-// Places are where a request may bear an API key. They are never changed.
+// Places are where a request may bear an API key. They are never changed; nil is nowhere.
 type Places struct {
 	Header string // canonical name of a header field; empty: none
 	Bearer bool   // Authorization: Bearer (RFC 6750 section 2.1), for tokens that begin with [Prefix]
@@ -86,6 +86,9 @@ func plain(text string) string {
 // Fields returns the names in header that bear an API key, or are read as the field that does where '_' and
 // '.' are '-', in whatever case they are written.
 func (p *Places) Fields(header map[string][]string) []string {
+	if p == nil {
+		return nil
+	}
 	var names []string
 	for name, lines := range header {
 		if p.Header != "" && weir.SameField(name, p.Header) || p.Bearer && weir.SameField(name, "Authorization") && anyKey(lines) {
@@ -106,7 +109,7 @@ func anyKey(lines []string) bool {
 
 // WithoutKey returns a query without the parameter that bears API keys, and else as it was.
 func (p *Places) WithoutKey(query string) string {
-	if p.Query == "" || !p.InQuery(query) {
+	if !p.InQuery(query) {
 		return query
 	}
 	var kept strings.Builder
@@ -124,7 +127,7 @@ func (p *Places) WithoutKey(query string) string {
 
 // InQuery reports whether a query has the parameter that bears API keys.
 func (p *Places) InQuery(query string) bool {
-	if p.Query == "" {
+	if p == nil || p.Query == "" {
 		return false
 	}
 	for pair := range strings.SplitSeq(query, "&") {
