@@ -85,7 +85,7 @@ func TestListenersAreBounded(t *testing.T) {
 		stops = append(stops, stop)
 	}
 	status := func() int {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		r, _ := http.NewRequestWithContext(ctx, "GET", url+"/api/v1/events", nil)
 		res, err := http.DefaultClient.Do(r)

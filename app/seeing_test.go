@@ -142,7 +142,7 @@ func TestReloadsAreWrittenDown(t *testing.T) {
 // waitForMetric waits until so many reloads had that result.
 func (h *house) waitForMetric(result string, n float64) {
 	h.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); h.metric(`weir_config_reload_total{result="`+result+`"}`) < n; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); h.metric(`weir_config_reload_total{result="`+result+`"}`) < n; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("no %s within 10 s", result)
 		}

@@ -11,14 +11,13 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/internal/proctest"
+	"github.com/weirgate/weir/internal/timed"
 )
 
 // slowhttptest in its three modes, with 200 connections: other users see no refusal and no error meanwhile,
 // and the slow ones are cut when the configuration says.
 func TestSlowHTTP(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("takes half a minute, and measures times that the race detector stretches")
-	}
+	timed.Only(t)
 	program := proctest.Need(t, "slowhttptest")
 	large := strings.Repeat("a large answer ", 1<<20)
 	h := build(t, plan{

@@ -132,7 +132,7 @@ const lookEvery = 12 * time.Second
 // others would have been.
 func (r *road) wantDiagnosis(t *testing.T, codes []string) {
 	t.Helper()
-	within := 2 * lookEvery
+	within := 5 * lookEvery // on a machine that is busy
 	if codes == nil {
 		within = lookEvery
 	}

@@ -20,7 +20,10 @@ import (
 	"github.com/weirgate/weir/embedded"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
+	goleak.VerifyTestMain(m)
+}
 
 // write returns the name of a file with that text.
 func write(t *testing.T, text string) string {

@@ -158,7 +158,7 @@ func (h *house) records(n int) []journal.Entry {
 // eventually waits for what another goroutine is about to do.
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: waited for 10 s in vain", what)
 		}

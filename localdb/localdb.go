@@ -1,21 +1,21 @@
 // Package localdb is the embedded database in data_dir: one file, weir.db, that one process holds.
 //
-// It keeps what must outlive the process where no shared store does: quota counts now. The file is a
-// bbolt B+tree: a write is there as a whole or not at all, whenever the process or the machine dies.
+// It keeps what must outlive the process where no shared store does: quota counts, and what other
+// packages keep in tables of their own. The file is SQLite's, with a write-ahead log beside it: a write is
+// there as a whole or not at all, whenever the process or the machine dies.
 package localdb
 
 import (
-	"bytes"
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"time"
 
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 var (
@@ -27,23 +27,19 @@ var (
 	ErrNewer = errors.New("the file was written by a later version of Weir: use that one, or another data_dir")
 )
 
-const (
-	fileName = "weir.db"
-	schema   = "1"
-	// lockPatience is how long Open waits for a process that is about to end.
-	lockPatience = 200 * time.Millisecond
-)
+const fileName = "weir.db"
 
-var (
-	metaBucket  = []byte("weir")
-	schemaKey   = []byte("schema")
-	quotaBucket = []byte("quota")
-)
+// settings are those of the one connection. Who opened the file holds it, and waits 200 ms for a process
+// that is about to end. What is committed is on the disk.
+var settings = url.Values{
+	"_pragma": {"busy_timeout(200)", "locking_mode(EXCLUSIVE)", "journal_mode(WAL)", "synchronous(FULL)"},
+	"_txlock": {"immediate"},
+}
 
 // A DB is an open database. It is safe for concurrent use.
 type DB struct {
 	path string
-	bolt *bbolt.DB
+	sql  *sql.DB
 }
 
 // Open opens the database in dir, and makes both if they are not there. The error says which file
@@ -54,112 +50,95 @@ func Open(dir string) (*DB, error) {
 		return nil, fmt.Errorf("data_dir: %w", err)
 	}
 	d := &DB{path: path}
-	if err := d.guard(d.open); err != nil {
-		d.close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err := d.open(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, cause(errors.Join(err, d.close())))
 	}
 	return d, nil
 }
 
-// guard runs f, and makes an error of a panic or a fault: what bbolt, which maps the file into
-// memory, does with a file that is broken.
-func (d *DB) guard(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("%w (%v)", ErrDamaged, v)
-		}
-	}()
-	return f()
-}
-
 func (d *DB) open() error {
-	bolt, err := bbolt.Open(d.path, 0o600, &bbolt.Options{Timeout: lockPatience, FreelistType: bbolt.FreelistMapType})
+	// SQLite would make a file that others may read.
+	file, err := os.OpenFile(d.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return cause(err)
+		return errors.Unwrap(err) // the caller names the file
 	}
-	d.bolt = bolt
-	if err := d.checkSize(); err != nil {
+	if err := file.Close(); err != nil {
 		return err
 	}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: d.path, RawQuery: settings.Encode()}
+	if d.sql, err = sql.Open("sqlite", name.String()); err != nil {
+		return err
+	}
+	d.sql.SetMaxOpenConns(1) // a second one would find the file locked
 	if err := d.check(); err != nil {
 		return err
 	}
-	return d.prepare()
+	if err := d.migrate("parts", parts); err != nil {
+		return err
+	}
+	return d.migrate("quota", quotas)
 }
 
-// cause tells bbolt's errors in our words.
+// check reads the whole file, and reports whether it hangs together.
+func (d *DB) check() error {
+	var found string
+	if err := d.sql.QueryRow("PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return err
+	}
+	if found != "ok" {
+		return fmt.Errorf("%w (%s)", ErrDamaged, found)
+	}
+	return nil
+}
+
+// SQL is the database for a package that keeps tables of its own in it, which it makes by Migrate. It has
+// one connection: whoever holds rows open keeps all others waiting.
+func (d *DB) SQL() *sql.DB { return d.sql }
+
+// fail says that what failed.
+func (d *DB) fail(what string, err error) error {
+	return fmt.Errorf("%s: %s: %w", d.path, what, cause(err))
+}
+
+// cause tells SQLite's errors in our words, where there are some.
 func cause(err error) error {
-	var path *fs.PathError
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
+	const primary = 0xff // of a code; the rest says more
+	var own *sqlite.Error
+	if !errors.As(err, &own) {
+		return err
+	}
+	switch own.Code() & primary {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return ErrLocked
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("%w (%w)", ErrDamaged, err)
-	case errors.As(err, &path):
-		return fmt.Errorf("%s: %w", path.Op, path.Err) // the caller names the file
 	}
 	return err
-}
-
-// checkSize refuses a file that was cut: to read past its end would be a fault.
-func (d *DB) checkSize() error {
-	info, err := os.Stat(d.path)
-	if err != nil {
-		return err
-	}
-	return d.bolt.View(func(tx *bbolt.Tx) error {
-		if tx.Size() > info.Size() {
-			return fmt.Errorf("%w (%d bytes of %d)", ErrDamaged, info.Size(), tx.Size())
-		}
-		return nil
-	})
-}
-
-// prepare makes the buckets of a new file, and checks the schema of an old one. It writes only where
-// something is missing.
-func (d *DB) prepare() error {
-	isReady := false
-	err := d.bolt.View(func(tx *bbolt.Tx) error {
-		meta := tx.Bucket(metaBucket)
-		if meta == nil {
-			return nil
-		}
-		isReady = true
-		if got := meta.Get(schemaKey); !bytes.Equal(got, []byte(schema)) {
-			return fmt.Errorf("%w (schema %q, known is %s)", ErrNewer, got, schema)
-		}
-		if tx.Bucket(quotaBucket) == nil {
-			return fmt.Errorf("%w (no quotas)", ErrDamaged)
-		}
-		return nil
-	})
-	if err != nil || isReady {
-		return err
-	}
-	return d.bolt.Update(func(tx *bbolt.Tx) error {
-		if _, err := tx.CreateBucketIfNotExists(quotaBucket); err != nil {
-			return err
-		}
-		meta, err := tx.CreateBucketIfNotExists(metaBucket)
-		if err != nil {
-			return err
-		}
-		return meta.Put(schemaKey, []byte(schema))
-	})
 }
 
 // Close closes the database. It must be called once, after everything that uses it is closed.
 func (d *DB) Close() error {
 	if err := d.close(); err != nil {
-		return fmt.Errorf("%s: close: %w", d.path, err)
+		return d.fail("close", err)
 	}
 	return nil
 }
 
 func (d *DB) close() error {
-	if d.bolt == nil {
+	if d.sql == nil {
 		return nil
 	}
-	return d.bolt.Close()
+	return d.sql.Close()
+}
+
+// inTransaction has f write as a whole or not at all.
+func (d *DB) inTransaction(f func(*sql.Tx) error) error {
+	tx, err := d.sql.BeginTx(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }

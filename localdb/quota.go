@@ -1,10 +1,8 @@
 package localdb
 
 import (
-	"encoding/binary"
+	"database/sql"
 	"fmt"
-
-	"go.etcd.io/bbolt"
 )
 
 // A Quota is what is kept of one quota's counter.
@@ -15,71 +13,42 @@ type Quota struct {
 	Used  uint64 // in the period; 0 deletes it
 }
 
-// A record is under its Until and its Key, so that what has expired comes first.
-const (
-	untilSize = 8
-	valueSize = 16
-)
-
-func (q *Quota) recordKey() []byte {
-	return append(binary.BigEndian.AppendUint64(make([]byte, 0, untilSize+len(q.Key)), uint64(q.Until)), q.Key...)
-}
-
-func (q *Quota) value() []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(make([]byte, 0, valueSize), uint64(q.Last)), q.Used)
-}
-
-// parse reads a record. k and v stay the database's, and the Quota's Key with them.
-func parse(k, v []byte) (Quota, bool) {
-	if len(k) < untilSize || len(v) != valueSize {
-		return Quota{}, false
-	}
-	return Quota{
-		Key: k[untilSize:], Until: int64(binary.BigEndian.Uint64(k)),
-		Last: int64(binary.BigEndian.Uint64(v)), Used: binary.BigEndian.Uint64(v[untilSize:]),
-	}, true
-}
+// quotas is the table of quotas. What has expired comes first; used has the bits of a uint64.
+var quotas = []string{`CREATE TABLE quota (
+	until INTEGER NOT NULL, key BLOB NOT NULL, last INTEGER NOT NULL, used INTEGER NOT NULL,
+	PRIMARY KEY (until, key)
+) WITHOUT ROWID, STRICT`}
 
 // SaveQuotas writes quotas, all or none, and waits until they are on the disk. It drops some of those
 // that expired before now, in Unix nanoseconds.
 func (d *DB) SaveQuotas(now int64, quotas []Quota) error {
-	err := d.guard(func() error {
-		return d.bolt.Update(func(tx *bbolt.Tx) error {
-			b := tx.Bucket(quotaBucket)
-			for i := range quotas {
-				if err := quotas[i].put(b); err != nil {
-					return err
-				}
-			}
-			return expire(b, now)
-		})
+	err := d.inTransaction(func(tx *sql.Tx) error {
+		if err := put(tx, quotas); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`DELETE FROM quota WHERE (until, key) IN
+			(SELECT until, key FROM quota WHERE until <= ? ORDER BY until LIMIT 10000)`, now)
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("%s: save %d quotas: %w", d.path, len(quotas), cause(err))
+		return d.fail(fmt.Sprintf("save %d quotas", len(quotas)), err)
 	}
 	return nil
 }
 
-func (q *Quota) put(b *bbolt.Bucket) error {
-	if q.Used == 0 {
-		return b.Delete(q.recordKey())
+func put(tx *sql.Tx, quotas []Quota) error {
+	save, err := tx.Prepare(`INSERT OR REPLACE INTO quota VALUES (?, ?, ?, ?)`)
+	if err != nil {
+		return err
 	}
-	return b.Put(q.recordKey(), q.value())
-}
-
-// expire deletes the first few records that expired before now.
-func expire(b *bbolt.Bucket, now int64) error {
-	const atOnce = 10_000
-	var old [][]byte
-	c := b.Cursor()
-	for k, v := c.First(); k != nil && len(old) < atOnce; k, v = c.Next() {
-		if q, ok := parse(k, v); ok && q.Until > now {
-			break
+	defer save.Close()
+	for _, q := range quotas {
+		if q.Used == 0 {
+			_, err = tx.Exec(`DELETE FROM quota WHERE until = ? AND key = ?`, q.Until, q.Key)
+		} else {
+			_, err = save.Exec(q.Until, q.Key, q.Last, int64(q.Used))
 		}
-		old = append(old, k)
-	}
-	for _, k := range old {
-		if err := b.Delete(k); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -89,20 +58,28 @@ func expire(b *bbolt.Bucket, now int64) error {
 // LoadQuotas calls visit with every quota that lasts beyond now, in Unix nanoseconds, those that
 // expire last first. Its Key is good only during the call. It ends when visit returns false.
 func (d *DB) LoadQuotas(now int64, visit func(Quota) bool) error {
-	err := d.guard(func() error {
-		return d.bolt.View(func(tx *bbolt.Tx) error {
-			c := tx.Bucket(quotaBucket).Cursor()
-			for k, v := c.Last(); k != nil; k, v = c.Prev() {
-				q, ok := parse(k, v)
-				if ok && (q.Until <= now || !visit(q)) {
-					break
-				}
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("%s: load quotas: %w", d.path, err)
+	if err := d.loadQuotas(now, visit); err != nil {
+		return d.fail("load quotas", err)
 	}
 	return nil
+}
+
+func (d *DB) loadQuotas(now int64, visit func(Quota) bool) error {
+	rows, err := d.sql.Query(`SELECT until, key, last, used FROM quota WHERE until > ? ORDER BY until DESC, key DESC`, now)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var q Quota
+		var key sql.RawBytes
+		var used int64
+		if err := rows.Scan(&q.Until, &key, &q.Last, &used); err != nil {
+			return err
+		}
+		if q.Key, q.Used = key, uint64(used); !visit(q) {
+			return rows.Close()
+		}
+	}
+	return rows.Err()
 }

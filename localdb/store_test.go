@@ -280,7 +280,7 @@ func TestUnwritableFile(t *testing.T) {
 	h := open(t, dir, Options{})
 	h.take(h.hit(daily(5), "a", 1))
 	h.saving.Lock()
-	err := h.db.bolt.Close() // what a failing disk does, as seen from here
+	err := h.db.sql.Close() // what a failing disk does, as seen from here
 	h.saving.Unlock()
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +300,7 @@ func TestUnwritableFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.saving.Lock()
-	h.db.bolt = db.bolt
+	h.db.sql = db.sql
 	h.saving.Unlock()
 	h.flush()
 	if got := strings.Count(h.log.String(), "level=INFO"); got != 1 {

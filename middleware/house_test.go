@@ -3,6 +3,7 @@ package middleware
 import (
 	"crypto/tls"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +20,10 @@ import (
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
+	goleak.VerifyTestMain(m)
+}
 
 // A house is a middleware with everything behind it but the handler.
 type house struct {
@@ -51,7 +55,7 @@ func (h *house) records(t *testing.T, n int) []journal.Entry {
 // eventually waits for what another goroutine is about to do.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: waited for 10 s in vain", what)
 		}

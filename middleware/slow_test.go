@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/timed"
 )
 
 // hasty is a configuration in which bodies have little time: bodies are inspected, or not.
@@ -50,7 +51,7 @@ func TestASlowBodyGivesItsPlaceBack(t *testing.T) {
 				if err != nil || answer.StatusCode != 408 || !answer.Close {
 					t.Errorf("got %+v, %v; want 408 and the end of the connection", answer, err)
 				}
-				if took := time.Since(began); took > 3*time.Second {
+				if took := time.Since(began); took > timed.Bound(3*time.Second) {
 					t.Errorf("it took %v", took)
 				}
 				conn.Close()

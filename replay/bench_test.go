@@ -127,12 +127,19 @@ func report(b *testing.B, lines int, cpu time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// long skips a test of millions of steps, mostly of one goroutine: the race detector makes them ten times as long, and
+// has memory of its own. make test runs it without.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() || raceEnabled {
+		t.Skip("takes long")
+	}
+}
+
 // A log of a million clients is replayed in less than 300 MB, however long it is: 10 GB are the same as
 // these 260 MB, since nothing grows with the lines.
 func TestBoundedMemory(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("reads 1,500,000 lines, and the race detector has its own memory")
-	}
+	long(t)
 	const lines, clients, most = 1_500_000, 1_000_000, 300 << 20
 	defer debug.SetGCPercent(debug.SetGCPercent(40)) // as weir replay does
 	name := filepath.Join(t.TempDir(), "fifo")

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/timed"
 )
 
 // reserve returns a server that has never been there, and may come.
@@ -32,7 +33,7 @@ func TestAbsentAtStart(t *testing.T) {
 		c.hammer(urls, "/token_bucket", c.fresh(), 1)
 	}
 	redis.Run()
-	took := eventually(t, recovered, "a closed breaker", func() bool { return all[0].metric("weir_store_breaker_open") == 0 })
+	took := eventually(t, timed.Bound(recovered), "a closed breaker", func() bool { return all[0].metric("weir_store_breaker_open") == 0 })
 	t.Logf("it was noticed %v after it came", took.Round(time.Millisecond))
 	keys, _ := redis.Do("KEYS", "*").([]any)
 	if keys = slices.DeleteFunc(keys, isOurs); len(keys) > 0 {
@@ -77,7 +78,7 @@ func TestNotRedis(t *testing.T) {
 			if diff := cmp.Diff(tally{200: 5, 429: 15}, crowd.hammer([]string{r.url}, "/fixed_window", crowd.fresh(), 20)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			eventually(t, recovered, "a line that says "+c.told, func() bool {
+			eventually(t, timed.Bound(recovered), "a line that says "+c.told, func() bool {
 				crowd.ask(r.url+"/fixed_window", crowd.fresh()) // three that this machine has no time for say nothing
 				return len(r.warnings(c.told)) > 0
 			})
@@ -147,7 +148,7 @@ func TestBurstAfterRestart(t *testing.T) {
 	before, total := sum(all, "weir_store_fallback_total"), tally{}
 	redis.Kill()
 	redis.Run()
-	eventually(t, recovered, "five that pass", func() bool {
+	eventually(t, timed.Bound(recovered), "five that pass", func() bool {
 		for status, n := range c.hammer(urls, "/fixed_window", client, 200) {
 			total[status] += n
 		}

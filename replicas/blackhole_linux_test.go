@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirgate/weir/internal/timed"
 )
 
 // blackHole returns an address where packets are lost: its queue of connections is full, and nobody
@@ -45,7 +47,7 @@ func TestBlackHole(t *testing.T) {
 	if diff := cmp.Diff(tally{200: 5, 429: 15}, c.hammer([]string{r.url}, "/fixed_window", c.fresh(), 20)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	eventually(t, recovered, "a line that names the address", func() bool {
+	eventually(t, timed.Bound(recovered), "a line that names the address", func() bool {
 		c.ask(r.url+"/fixed_window", c.fresh()) // three that this machine has no time for say nothing
 		return len(r.warnings(addr)) > 0
 	})

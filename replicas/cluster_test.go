@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/timed"
 )
 
 // A shard is a stage whose Redis is a Cluster, and the node that counts a client who used some hits.
@@ -50,7 +51,7 @@ func (s *shard) killNode(t *testing.T) *load {
 	load := s.startLoad(s.urls, "/steady", "/allow")
 	time.Sleep(300 * time.Millisecond) // of load before
 	s.node.Kill()
-	eventually(t, noticed, "fallbacks counted", func() bool { return !s.counted() })
+	eventually(t, timed.Bound(noticed), "fallbacks counted", func() bool { return !s.counted() })
 	got := s.hammer(s.urls, "/shared", s.client, 40)
 	if got[200]+got[429] != 40 || got[200] > shared {
 		t.Errorf("%v, want at most %d of 40 passed and the others refused", got, shared)
@@ -69,7 +70,7 @@ func TestClusterNodeKilled(t *testing.T) {
 	eventually(t, patience, "a whole Cluster", func() bool {
 		return strings.Contains(fmt.Sprint(s.node.Do("CLUSTER", "INFO")), "cluster_state:ok")
 	})
-	back := eventually(t, recovered, "a count by Redis", s.counted)
+	back := eventually(t, timed.Bound(recovered), "a count by Redis", s.counted)
 	t.Logf("counted again after %v", back.Round(time.Millisecond))
 	allPassed(t, load.end())
 	time.Sleep(time.Second)                                    // a refusal is believed no longer
@@ -83,7 +84,7 @@ func TestClusterNodeReplaced(t *testing.T) {
 	second := addReplica(t, s.cluster, s.node)
 	load := s.killNode(t)
 	took := eventually(t, patience, "another master", func() bool { return second.Info("replication", "role") == "master" })
-	back := eventually(t, recovered, "a count by Redis", s.counted)
+	back := eventually(t, timed.Bound(recovered), "a count by Redis", s.counted)
 	t.Logf("another master after %v, counted again %v later", took.Round(time.Millisecond), back.Round(time.Millisecond))
 	allPassed(t, load.end())
 	time.Sleep(time.Second) // a refusal is believed no longer

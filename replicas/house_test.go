@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,7 +25,10 @@ import (
 // weirEnv names the binary under test for the tests of this run. TestMain sets it.
 const weirEnv = "WEIR_TEST_BINARY"
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
+	os.Exit(run(m))
+}
 
 // run builds the binary once and runs the tests with it.
 func run(m *testing.M) int {
@@ -44,7 +48,7 @@ func run(m *testing.M) int {
 }
 
 // patience is how long anything that must happen is waited for.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // A service stands behind the replicas, and knows how many requests came through.
 type service struct {

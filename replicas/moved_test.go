@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/timed"
 )
 
 // slotOf is the slot in which a client's counters are, and the node that has it.
@@ -52,7 +53,7 @@ func TestSlotMoves(t *testing.T) {
 	if passed := result[200]; passed > most-before+int(fallbacks) || passed+result[429] != 2*most {
 		t.Errorf("%v, want at most %d passed, those counted elsewhere apart", result, most-before)
 	}
-	eventually(t, recovered, "closed breakers", func() bool { return sum(all, "weir_store_breaker_open") == 0 })
+	eventually(t, timed.Bound(recovered), "closed breakers", func() bool { return sum(all, "weir_store_breaker_open") == 0 })
 	time.Sleep(time.Second) // a refusal is believed no longer
 	if diff := cmp.Diff(tally{429: 10}, c.hammer(urls, "/fixed_window", client, 10)); diff != "" {
 		t.Errorf("afterwards (-want +got):\n%s", diff)
@@ -73,11 +74,11 @@ func TestFailover(t *testing.T) {
 	time.Sleep(500 * time.Millisecond)
 	before := st.fallbacks()
 	master.Kill()
-	eventually(t, noticed, "open breakers", func() bool { return st.allOpen(before) })
+	eventually(t, timed.Bound(noticed), "open breakers", func() bool { return st.allOpen(before) })
 	named := eventually(t, patience, "a new master", func() bool {
 		return !strings.Contains(fmt.Sprint(sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "weir")), master.Port())
 	})
-	took := eventually(t, 2*recovered, "closed breakers", func() bool { return sum(all, "weir_store_breaker_open") == 0 })
+	took := eventually(t, timed.Bound(2*recovered), "closed breakers", func() bool { return sum(all, "weir_store_breaker_open") == 0 })
 	t.Logf("another master after %v, followed %v later", named.Round(time.Millisecond), took.Round(time.Millisecond))
 	allPassed(t, load.end())
 	st.nearly(t, 1000, 1100)

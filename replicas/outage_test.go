@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/timed"
 )
 
 // Promises of an outage, with room for a machine that is busy.
@@ -182,7 +183,7 @@ func (o outage) play(t *testing.T, s *stage) {
 	before, dialled := s.fallbacks(), s.relay.accepted.Load()
 	struck := time.Now()
 	o.strike(s)
-	seen := eventually(t, noticed, "open breakers and fallbacks counted", func() bool { return s.allOpen(before) })
+	seen := eventually(t, timed.Bound(noticed), "open breakers and fallbacks counted", func() bool { return s.allOpen(before) })
 	opened := time.Now()
 	s.answersAlone(t)
 	s.goesOnFrom(t, known)
@@ -191,14 +192,14 @@ func (o outage) play(t *testing.T, s *stage) {
 
 	mended := time.Now()
 	o.mend(s)
-	back := eventually(t, recovered, "closed breakers", func() bool { return sum(s.replicas, "weir_store_breaker_open") == 0 })
+	back := eventually(t, timed.Bound(recovered), "closed breakers", func() bool { return sum(s.replicas, "weir_store_breaker_open") == 0 })
 	s.startsAnew(t, absent)
 	eventually(t, patience, "a shared count", s.countsTogether)
 	s.fewDials(t, int(s.relay.accepted.Load()-dialled), time.Since(struck))
 	all := load.end()
 	allPassed(t, all)
 	s.rest()
-	eventually(t, recovered, "as few goroutines as before", func() bool { return s.goroutines() <= calm+slack })
+	eventually(t, timed.Bound(recovered), "as few goroutines as before", func() bool { return s.goroutines() <= calm+slack })
 	t.Logf("seen after %v, over after %v; %v goroutines before, %v after", seen.Round(time.Millisecond), back.Round(time.Millisecond), calm, s.goroutines())
 	t.Logf("before:  %v", between(all, began, struck))
 	t.Logf("struck:  %v", between(all, struck, opened))

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/timed"
 )
 
 // A replica that alone is cut off from Redis grants its share, and says so; the others do not notice.
@@ -20,7 +21,7 @@ func TestOneIsCutOff(t *testing.T) {
 	load := s.startLoad(s.urls, "/steady", "/allow")
 	before := cut.metric("weir_store_fallback_total")
 	s.relay.swallow.Store(true)
-	eventually(t, noticed, "an open breaker", func() bool {
+	eventually(t, timed.Bound(noticed), "an open breaker", func() bool {
 		return cut.metric("weir_store_breaker_open") == 1 && cut.metric("weir_store_fallback_total") > before
 	})
 	client := s.fresh()
@@ -30,6 +31,6 @@ func TestOneIsCutOff(t *testing.T) {
 	others := &stage{crowd: s.crowd, replicas: []*replica{well}}
 	others.exactly(t, []string{well.url}, client, tally{200: shared, 429: 20 - shared})
 	s.relay.swallow.Store(false)
-	eventually(t, recovered, "a shared count", s.countsTogether)
+	eventually(t, timed.Bound(recovered), "a shared count", s.countsTogether)
 	allPassed(t, load.end())
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/timed"
 	"github.com/weirgate/weir/store/failover"
 	"github.com/weirgate/weir/store/memory"
 	"github.com/weirgate/weir/store/redis"
@@ -31,6 +32,7 @@ const (
 // beside every question such a timer runs, and what it is late is taken off. A round in which the machine
 // stood still is one of nine.
 func TestAddedWait(t *testing.T) {
+	timed.Only(t)
 	server := redistest.Start(t)
 	for _, c := range []struct {
 		name        string
@@ -122,6 +124,7 @@ func permille(took []time.Duration) time.Duration {
 // FAL-17: a process that has one processor and more to do than it can is not taken for a Redis that does
 // not answer.
 func TestBusyIsNotAway(t *testing.T) {
+	timed.Only(t)
 	t.Setenv("GOMAXPROCS", "1")
 	redis, s, c := redistest.Start(t), startService(t), newCrowd(t)
 	yaml := basics(s) + fmt.Sprintf("store: {redis: {url: %q, timeout: 50ms}}\n", redis.URL()) +

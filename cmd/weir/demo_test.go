@@ -38,7 +38,7 @@ func TestDemoRunsOnUntilItIsStopped(t *testing.T) {
 	if err := os.WriteFile(policy, bytes.ReplaceAll(yaml, []byte("300/1m"), []byte("777/1m")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(rateLimit(t, front), "q=777;"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(rateLimit(t, front), "q=777;"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the demo did not follow its edited policy")
 		}

@@ -20,7 +20,10 @@ import (
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
+	goleak.VerifyTestMain(m)
+}
 
 // A program is a library user's: a middleware before a service, over one engine.
 type program struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/timed"
 	"github.com/weirgate/weir/store/failover"
 	"github.com/weirgate/weir/store/memory"
 	"github.com/weirgate/weir/store/redis"
@@ -83,7 +84,18 @@ type backed struct {
 // onRedis builds a house whose counters, of either kind, are on server.
 func onRedis(tb testing.TB, server *redistest.Server, o Options, yaml string) *backed {
 	tb.Helper()
-	r, err := redis.New(redis.Options{URL: server.URL()})
+	return far{server: server}.build(tb, o, yaml)
+}
+
+// A far is a server, and how long it is waited for; 0: as long as by default.
+type far struct {
+	server  *redistest.Server
+	timeout time.Duration
+}
+
+func (d far) build(tb testing.TB, o Options, yaml string) *backed {
+	tb.Helper()
+	r, err := redis.New(redis.Options{URL: d.server.URL(), Timeout: d.timeout})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -92,7 +104,7 @@ func onRedis(tb testing.TB, server *redistest.Server, o Options, yaml string) *b
 	if o.Counting == Own {
 		shared, local = r, own
 	}
-	f := failover.New(shared, local, failover.Options{ProbeEvery: 100 * time.Millisecond})
+	f := failover.New(shared, local, failover.Options{Timeout: d.timeout, ProbeEvery: 100 * time.Millisecond})
 	tb.Cleanup(func() {
 		f.Close()
 		own.Close()
@@ -113,8 +125,7 @@ func TestFrozenStore(t *testing.T) {
 		h := onRedis(t, server, Options{Counting: counting}, someLimits)
 		client := h.dial(t)
 		ask := func() (*pb.RateLimitResponse, time.Duration) {
-			// Envoy's own patience, and what a busy machine needs to tell the time.
-			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			ctx, cancel := context.WithTimeout(context.Background(), timed.Bound(500*time.Millisecond))
 			defer cancel()
 			began := time.Now()
 			a, err := client.ShouldRateLimit(ctx, request(descriptor("l10", "a")))
@@ -146,7 +157,7 @@ func TestFrozenStore(t *testing.T) {
 		if noise > 10*time.Millisecond {
 			rank = 990 // the machine is too busy to be asked for more
 		}
-		if p := waits[len(waits)*rank/1000]; p > 20*time.Millisecond+noise {
+		if p := waits[len(waits)*rank/1000]; p > timed.Bound(20*time.Millisecond+noise) {
 			t.Errorf("counting %d: p%.1f is %v, want at most 20ms and the %v that the machine is late", counting, float64(rank)/10, p, noise)
 		}
 		if !h.failover.Open() || h.failover.Fallbacks() == 0 || !h.journal.Recent(1)[0].Degraded {
@@ -181,10 +192,10 @@ func lateness() func() time.Duration {
 	}
 }
 
-// await waits for a condition, for at most 5 seconds.
+// await waits for a condition, for at most half a minute.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for until := time.Now().Add(5 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%s does not come", what)
 		}
@@ -194,11 +205,11 @@ func await(t *testing.T, what string, holds func() bool) {
 // FAL-20: the caller's deadline is read, and there is an answer before it.
 func TestShortDeadline(t *testing.T) {
 	server := redistest.Start(t)
-	h := onRedis(t, server, Options{}, someLimits)
+	h := far{server, time.Minute}.build(t, Options{}, someLimits)
 	h.passes(t, 1, request(descriptor("l10", "a")))
 	server.Freeze()
 	defer server.Thaw()
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := h.ShouldRateLimit(ctx, request(descriptor("l10", "a"))); err != nil {
 		t.Errorf("%v, want an answer from this replica's share", err)

@@ -55,7 +55,7 @@ func over(t testing.TB, s *engine.Snapshot) *house {
 	}
 	t.Cleanup(func() {
 		h.envoy.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := h.Drain(ctx); err != nil {
 			t.Error(err)

@@ -248,7 +248,7 @@ func (h *house) recorded(n int) []journal.Entry {
 // eventually waits for what another goroutine is about to do.
 func (h *house) eventually(what string, done func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("%s: waited for 10 s in vain", what)
 		}
@@ -344,7 +344,7 @@ func secure(t testing.TB) Options {
 func told[T any](c <-chan T) (v T) {
 	select {
 	case v = <-c:
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 	}
 	return v
 }

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 10 * time.Second // for anything that should come soon
+const patience = 30 * time.Second // for anything that should come soon
 
 // A house is an agent with all below it.
 type house struct {

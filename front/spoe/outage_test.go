@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/internal/enginetest"
+	"github.com/weirgate/weir/internal/timed"
 )
 
 // What becomes of requests while the agent is away, in both configurations. Nobody waits longer than
@@ -27,9 +28,7 @@ func TestAgentIsGone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := open(t, "client: {path: [haproxy]}\ndefault: {limits: [{rate: 100/1h}]}", Options{})
 			s := plan{agents: []*house{h}, edit: tt.edit, hasty: true}.start(t)
-			if a := s.get(t, "/"); a.status != 200 {
-				t.Fatalf("before: %+v", a)
-			}
+			eventually(t, "a decision", func() bool { a := s.get(t, "/"); return a.status == 200 && a.header.Get("X-Err") == "" })
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			_ = h.Drain(ctx) // at once
@@ -45,7 +44,7 @@ func TestAgentIsGone(t *testing.T) {
 			}
 			slices.Sort(waits)
 			t.Logf("median %s, longest %s, errors %v", waits[10], waits[19], errs)
-			if waits[10] > 50*time.Millisecond || waits[19] > 500*time.Millisecond {
+			if waits[10] > timed.Bound(50*time.Millisecond) || waits[19] > timed.Bound(500*time.Millisecond) {
 				t.Errorf("median %s, longest %s: want it at once", waits[10], waits[19])
 			}
 		})
@@ -64,15 +63,12 @@ func TestAgentIsSlow(t *testing.T) {
 			h.store.does(func() error { time.Sleep(300 * time.Millisecond); return nil })
 			for range 3 {
 				a := s.get(t, "/")
-				if a.status != tt.want || a.header.Get("X-Err") != "1" || a.took > 250*time.Millisecond {
+				if a.status != tt.want || a.header.Get("X-Err") != "1" || a.took > timed.Bound(250*time.Millisecond) {
 					t.Errorf("%d, error %q after %s, want %d and a time-out after 50 ms", a.status, a.header.Get("X-Err"), a.took, tt.want)
 				}
 			}
 			h.store.take.Store(nil)
-			time.Sleep(300 * time.Millisecond) // what was asked comes to its end
-			if a := s.get(t, "/"); a.status != 200 || a.header.Get("X-Err") != "" {
-				t.Errorf("afterwards: %d, error %q, want 200 and none", a.status, a.header.Get("X-Err"))
-			}
+			eventually(t, "a decision afterwards", func() bool { a := s.get(t, "/"); return a.status == 200 && a.header.Get("X-Err") == "" })
 		})
 	}
 }
@@ -221,7 +217,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	s := plan{agents: []*house{one, two}}.start(t)
 	l := s.underLoad(8)
 	l.flows(t, 300)
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := one.Drain(ctx); err != nil {
 		t.Logf("drain: %v", err)

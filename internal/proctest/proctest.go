@@ -17,7 +17,7 @@ import (
 
 const (
 	// Patience is for anything that should come soon.
-	Patience = 15 * time.Second
+	Patience = 30 * time.Second
 
 	glance = 10 * time.Millisecond // between two looks at a condition
 )

@@ -5,6 +5,7 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"strconv"
@@ -26,7 +27,7 @@ type Server struct {
 }
 
 // ready is how long a server may take to answer.
-const ready = 10 * time.Second
+const ready = 30 * time.Second
 
 // Start starts a server that keeps nothing on disk, with further arguments, and returns once it
 // answers. The test is skipped where redis-server is not installed.
@@ -41,15 +42,20 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// freeAddr returns an address that nobody listens on.
+// freeAddr returns an address that nobody listens on. Its port is none of those that a system gives to connections
+// and to who listens on port 0 (from 32768 on, ip(7)), so that nobody takes it before the server does, or while
+// the server is away.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_768)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // URL is what the server is configured as.

@@ -9,7 +9,7 @@ import (
 )
 
 // patience is a timeout for tests on a busy machine.
-const patience = 5 * time.Second
+const patience = 20 * time.Second
 
 // open returns a store at url that is closed with the test.
 func open(t testing.TB, url string) *Store {

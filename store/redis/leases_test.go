@@ -33,7 +33,7 @@ func leased(l *weir.Limit, lease uint64) weir.Hit {
 // What a replica held that died is free when its leases are over, and no sooner.
 func TestLeasesOfTheDead(t *testing.T) {
 	server := redistest.Start(t)
-	const term = 400 * time.Millisecond
+	const term = time.Second
 	l := &weir.Limit{Algorithm: weir.Concurrency, Max: 2}
 	dead, alive := openBrief(t, server.URL(), term), openBrief(t, server.URL(), term)
 	defer alive.Close()

@@ -263,7 +263,7 @@ func TestCallersClock(t *testing.T) {
 
 // A client and limit takes at most 180 bytes of Redis.
 func TestMemory(t *testing.T) {
-	const clients = 100_000
+	const clients = 25_000
 	for _, l := range every(100, time.Hour)[:4] {
 		if l.Algorithm == weir.SlidingLog {
 			continue // 7 bytes a stamp more

@@ -32,6 +32,7 @@ func load(t testing.TB, o Options) *waf.WAF {
 // TestAcceptance holds what was promised of the acceptance cases: all that must be, and of those that
 // should be 88 % of the blocks and 90 % of the passes.
 func TestAcceptance(t *testing.T) {
+	waftest.Long(t)
 	scores, wrong := waftest.Run(t, load(t, Options{}), waftest.Load(t, "../testdata/cases.json"))
 	t.Log(scores)
 	for _, line := range wrong {
@@ -45,7 +46,10 @@ func TestAcceptance(t *testing.T) {
 }
 
 // Of prose in many languages at most 1.0 % is blocked.
-func TestProse(t *testing.T) { waftest.Prose(t, load(t, Options{}), 10) }
+func TestProse(t *testing.T) {
+	waftest.Long(t)
+	waftest.Prose(t, load(t, Options{}), 10)
+}
 
 func masker(t testing.TB) *mask.Masker {
 	t.Helper()

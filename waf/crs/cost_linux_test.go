@@ -8,4 +8,7 @@ import (
 )
 
 // What is made to cost more than it should does not.
-func TestCost(t *testing.T) { waftest.Cost(t, load(t, Options{}), 250*time.Millisecond, 300) }
+func TestCost(t *testing.T) {
+	waftest.Long(t)
+	waftest.Cost(t, load(t, Options{}), 250*time.Millisecond, 300)
+}

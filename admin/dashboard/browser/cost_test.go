@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/weirgate/weir/internal/proctest"
+	"github.com/weirgate/weir/internal/timed"
 )
 
 const (
@@ -26,6 +27,7 @@ const (
 // TestTenBrowsersCostLittle opens the dashboard of a real process ten times, and compares the processor time
 // that it takes with that without.
 func TestTenBrowsersCostLittle(t *testing.T) {
+	timed.Only(t)
 	t.Parallel()
 	w := runProcess(t)
 	for i := range 1200 { // fills what the page asks about
