@@ -45,7 +45,8 @@ type App struct {
 	journal *journal.Journal
 	store   *store
 	engine  *engine.Engine
-	shield  *embedded.Firewalls // of the snapshot in force
+	shield  *embedded.Firewalls     // of the snapshot in force
+	keys    atomic.Pointer[keyring] // likewise; nil: none are read
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
 	rls     *rls         // one of the fronts, or nil
@@ -97,11 +98,17 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	a.journal = journal.New(options)
+	keys, err := a.keysFor(l.Config)
+	if err != nil {
+		return err
+	}
+	a.swapKeys(keys)
 	s, shield, err := a.snapshot(l, nil)
 	if err != nil {
 		return err
 	}
 	a.shield = shield
+	s.Verifier = keys.verifier(l.Config)
 	a.engine = engine.New(s, a.journal, time.Now)
 	if err = a.openFronts(l); err != nil {
 		return err
@@ -121,6 +128,7 @@ func (a *App) close() {
 	if a.admin != nil {
 		a.admin.close()
 	}
+	a.swapKeys(nil)
 	if a.store != nil {
 		a.store.close(a.log)
 	}
@@ -159,6 +167,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *emb
 		Upstreams: upstreams,
 		Firewalls: shield.All,
 		Whoami:    l.Config.Whoami,
+		Secrets:   keyPlaces(l.Config),
 	}, shield, nil
 }
 

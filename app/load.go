@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/embedded/shared"
@@ -191,6 +192,9 @@ func (l *Loaded) Explain(ctx context.Context, req weir.Request, now time.Time) (
 		return nil, err
 	}
 	s := (&engine.Snapshot{Policy: l.Policy, Store: store, Firewalls: shield.All}).Peeking()
+	if l.Config.ReadsKeys() {
+		s.Verifier = apikey.Unlooked{Settings: keySettings(l.Config)}
+	}
 	e := engine.New(s, journal.Discard(), func() time.Time { return now })
 	d := e.Decide(ctx, s, req)
 	e.Inspect(ctx, s, d, engine.Content{Proto: "HTTP/1.1", Absent: true})

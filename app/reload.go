@@ -115,10 +115,17 @@ func (a *App) put(loaded *Loaded) error {
 	if err != nil {
 		return err
 	}
+	keys, err := a.keysFor(loaded.Config)
+	if err != nil {
+		a.retire(shield, a.shield)
+		return err
+	}
+	next.Verifier = keys.verifier(loaded.Config)
 	changed := config.Diff(a.config, loaded.Config)
 	a.store.follow(loaded.Config, a.log)
 	next.Store = a.store.Store
 	a.engine.Swap(next)
+	a.swapKeys(keys)
 	select {
 	case a.swapped <- struct{}{}:
 	default: // it is to be looked at already
