@@ -42,6 +42,7 @@ var house = map[string]room{
 	"replay/accesslog":    {layer: 1, modules: []string{"github.com/klauspost/compress"}},
 	"admin/dashboard":     {layer: 1},
 	"stickexport":         {layer: 1, modules: []string{"github.com/prometheus/client_golang"}},
+	"internal/tokentest":  {layer: 1, modules: []string{"github.com/go-jose/go-jose/v4"}},
 
 	"waf/feed": {layer: 1},
 	"waf/mask": {layer: 1},
@@ -49,6 +50,7 @@ var house = map[string]room{
 	"store/memory":    {layer: 2},
 	"store/redis":     {layer: 2, modules: []string{"github.com/redis/go-redis/v9"}},
 	"store/failover":  {layer: 2},
+	"token":           {layer: 2, modules: []string{"github.com/go-jose/go-jose/v4"}},
 	"localdb":         {layer: 2, modules: []string{"modernc.org/sqlite"}},
 	"store/storetest": {layer: 2, modules: []string{"github.com/google/go-cmp"}},
 	"policy":          {layer: 2},

@@ -93,6 +93,7 @@ type Limit struct {
 	Mode      string    `json:"mode"`
 	Per       []string  `json:"per" doc:"what it is counted per; empty: one count for all"`
 	Global    bool      `json:"global" doc:"it holds for every request that is not exempt"`
+	Plan      string    `json:"plan" doc:"whose keys alone it counts; empty: no matter"`
 	Limit     int64     `json:"limit"`
 	Cost      int64     `json:"cost" doc:"of a request"`
 	Headroom  *Headroom `json:"headroom" doc:"of the busiest client among the recent decisions; null where the limit bound none of them"`

@@ -138,7 +138,7 @@ func (s *Server) rules(*call) (any, error) {
 
 func limitView(l *policy.Limit, recent []Decision) Limit {
 	return Limit{
-		Name: l.Name, Rate: l.Rate, Algorithm: l.Algorithm.String(), Mode: l.Mode.String(), Per: append([]string{}, l.Per...), Global: l.Global,
+		Name: l.Name, Rate: l.Rate, Algorithm: l.Algorithm.String(), Mode: l.Mode.String(), Per: append([]string{}, l.Per...), Global: l.Global, Plan: l.Plan,
 		Limit: l.Max, Cost: l.Charges, Headroom: headroom(l.Name, recent),
 	}
 }

@@ -46,6 +46,7 @@ type App struct {
 	store   *store
 	engine  *engine.Engine
 	shield  *embedded.Firewalls     // of the snapshot in force
+	tokens  tokens                  // likewise
 	keys    atomic.Pointer[keyring] // likewise; nil: none are read
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
@@ -103,12 +104,11 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	a.swapKeys(keys)
-	s, shield, err := a.snapshot(l, nil)
+	s, shield, err := a.snapshot(l, nil, keys)
 	if err != nil {
 		return err
 	}
 	a.shield = shield
-	s.Verifier = keys.verifier(l.Config)
 	a.engine = engine.New(s, a.journal, time.Now)
 	if err = a.openFronts(l); err != nil {
 		return err
@@ -132,6 +132,7 @@ func (a *App) close() {
 	if a.store != nil {
 		a.store.close(a.log)
 	}
+	a.tokens.close()
 	a.retire(a.shield, nil)
 }
 
@@ -146,8 +147,8 @@ func (a *App) retire(prev, next *embedded.Firewalls) {
 }
 
 // snapshot returns what a loaded configuration puts in force. It shares with prev, which may be nil,
-// the counts, the connections to upstreams that stay, and the firewall's rule sets.
-func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *embedded.Firewalls, error) {
+// the counts, the connections to upstreams that stay, the firewall's rule sets and the keys of tokens.
+func (a *App) snapshot(l *Loaded, prev *engine.Snapshot, keys *keyring) (*engine.Snapshot, *embedded.Firewalls, error) {
 	var before []*engine.Upstream
 	if prev != nil {
 		before = prev.Upstreams
@@ -168,6 +169,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *emb
 		Firewalls: shield.All,
 		Whoami:    l.Config.Whoami,
 		Secrets:   keyPlaces(l.Config),
+		Verifier:  a.verifier(l.Config, keys),
 	}, shield, nil
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/apikey/postgres"
 	"github.com/weirgate/weir/config"
-	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/credential"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/localdb"
@@ -92,9 +91,7 @@ func (a *App) keysFor(c *config.Config) (*keyring, error) {
 		}
 	}
 	if err := straying(c, k.Keys); err != nil {
-		if k != a.keys.Load() {
-			err = errors.Join(err, k.close())
-		}
+		a.dropKeys(k)
 		return nil, err
 	}
 	return k, nil
@@ -130,12 +127,14 @@ func keySettings(c *config.Config) apikey.Settings {
 	}
 }
 
-// keyVerifier returns what looks for keys, or nil for none.
-func (k *keyring) verifier(c *config.Config) engine.Verifier {
-	if k == nil {
-		return nil
+// dropKeys closes keys that were opened in vain, unless they are those in use.
+func (a *App) dropKeys(k *keyring) {
+	if k == a.keys.Load() {
+		return
 	}
-	return k.Verifier(keySettings(c))
+	if err := k.close(); err != nil {
+		a.log.Warn("closing the database of API keys", "err", err)
+	}
 }
 
 // swapKeys puts next in the place of the keys in use, which end if they are others.

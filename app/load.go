@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/weirgate/weir"
-	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/embedded/shared"
@@ -97,7 +97,7 @@ func Load(o Options) *Loaded {
 	l := &Loaded{Name: cmp.Or(o.Config, "defaults"), Fileless: o.Config == ""}
 	l.Config, l.Problems = o.read()
 	p, problems := policy.Compile(l.Config)
-	l.Problems = slices.Concat(l.Problems, problems, certificate(l.Config))
+	l.Problems = slices.Concat(l.Problems, problems, certificate(l.Config), keySet(l.Config))
 	l.Problems = append(l.Problems, shared.Check(l.Config)...)
 	l.loadRLS(o.Env)
 	l.DropIn = l.Fileless && environment.Present(o.Env)
@@ -191,10 +191,10 @@ func (l *Loaded) Explain(ctx context.Context, req weir.Request, now time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	s := (&engine.Snapshot{Policy: l.Policy, Store: store, Firewalls: shield.All}).Peeking()
-	if l.Config.ReadsKeys() {
-		s.Verifier = apikey.Unlooked{Settings: keySettings(l.Config)}
-	}
+	var a App // of which only what proves tokens is needed
+	defer func() { a.tokens.close() }()
+	a.log = slog.New(slog.DiscardHandler)
+	s := (&engine.Snapshot{Policy: l.Policy, Store: store, Firewalls: shield.All, Verifier: a.verifier(l.Config, nil)}).Peeking()
 	e := engine.New(s, journal.Discard(), func() time.Time { return now })
 	d := e.Decide(ctx, s, req)
 	e.Inspect(ctx, s, d, engine.Content{Proto: "HTTP/1.1", Absent: true})

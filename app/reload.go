@@ -111,16 +111,15 @@ func (a *App) put(loaded *Loaded) error {
 	if err != nil {
 		return err
 	}
-	next, shield, err := a.snapshot(loaded, prev)
-	if err != nil {
-		return err
-	}
 	keys, err := a.keysFor(loaded.Config)
 	if err != nil {
-		a.retire(shield, a.shield)
 		return err
 	}
-	next.Verifier = keys.verifier(loaded.Config)
+	next, shield, err := a.snapshot(loaded, prev, keys)
+	if err != nil {
+		a.dropKeys(keys)
+		return err
+	}
 	changed := config.Diff(a.config, loaded.Config)
 	a.store.follow(loaded.Config, a.log)
 	next.Store = a.store.Store

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/weirgate/weir/config"
@@ -69,7 +68,7 @@ func (s *store) backend() string {
 // keepQuotas puts the embedded database before the memory, if c has a quota and it is not there yet.
 // Where it cannot be opened, quotas are counted in memory, and the log says why.
 func (s *store) keepQuotas(c *config.Config, log *slog.Logger) {
-	if s.shared != nil || s.quotas != nil || !hasQuota(c) {
+	if s.shared != nil || s.quotas != nil || !c.HasQuota() {
 		return
 	}
 	db, err := s.database(c.DataDir)
@@ -91,12 +90,6 @@ func (s *store) database(dir string) (*localdb.DB, error) {
 	var err error
 	s.db, err = localdb.Open(dir)
 	return s.db, err
-}
-
-func hasQuota(c *config.Config) bool {
-	isQuota := func(l config.Limit) bool { return l.Quota != nil }
-	return slices.ContainsFunc(c.Limits, isQuota) || slices.ContainsFunc(c.Default.Limits, isQuota) ||
-		slices.ContainsFunc(c.Rules, func(r config.Rule) bool { return slices.ContainsFunc(r.Limits, isQuota) })
 }
 
 // close closes what is open, from the outside in.

@@ -156,35 +156,39 @@ type Keys struct {
 	Grace Duration `yaml:"grace"`
 }
 
-// JWT says which JSON Web Tokens are an identity.
+// JWT says which JSON Web Tokens, sent as Authorization: Bearer, are an identity. Without a key set no token is
+// read.
 type JWT struct {
-	// URL of the key set.
+	// URL of the key set. It is fetched at the start, as its Cache-Control says, and when a token names a
+	// key that is not in it.
 	JWKSURL string `yaml:"jwks_url"`
-	// File of the key set.
+	// File of the key set. It is read again when it changes.
 	JWKSFile string `yaml:"jwks_file"`
-	// Required iss.
+	// Required iss. Empty: any.
 	Issuer string `yaml:"issuer"`
-	// Required aud.
+	// Required among aud. Empty: any.
 	Audience string `yaml:"audience"`
-	// Claim that is the key.
+	// Claim that is the key: text, or a whole number. Its counters' key is jwt: and the claim.
 	Claim string `yaml:"claim"`
 	// Claim that is the plan. Empty: none.
 	PlanClaim string `yaml:"plan_claim"`
 }
 
-// A Plan is what an API key may use.
+// A Plan is what an API key or token may use.
 type Plan struct {
-	// Limits that replace or add to those of the rule they name.
+	// Limits that stand in place of a rule's per: client limits, or beside its limits.
 	Limits []PlanLimit `yaml:"limits"`
-	// Calendar quotas, such as 1000/day.
+	// Calendar quotas of each key over all rules, such as 1000/day; at most one for each period.
 	Quota []Rate `yaml:"quota"`
 	// Time zone of the quotas.
 	Timezone string `yaml:"timezone" default:"UTC"`
 }
 
-// A PlanLimit is a limit of a plan, for the rule that it names.
+// A PlanLimit is a limit of a plan. Without a name it is called PLAN/RULE, or PLAN/RULE/RATE/PER if the plan has
+// several for that rule.
 type PlanLimit struct {
-	// Name of the rule. Empty: every rule.
+	// Name of the rule, or default, whose per: client limits it replaces. Empty: it holds beside every
+	// rule's limits, and all rules have one count.
 	Rule  string `yaml:"rule"`
 	Limit `yaml:",inline"`
 }

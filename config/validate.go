@@ -84,6 +84,9 @@ func (c *Config) validate(known []Problem) []Problem {
 	k.askedOnly()
 	k.waf()
 	k.keys()
+	k.plans()
+	k.tokens()
+	k.keyless()
 	k.planned()
 	c.settleBroken(k.bad)
 	return k.problems

@@ -10,15 +10,14 @@ import (
 // ReadsKeys reports whether requests are asked for API keys. Weir reads none where the file does not speak of them:
 // the service behind it may have keys of its own in the same header.
 func (c *Config) ReadsKeys() bool {
-	if c.given("keys") || len(c.Plans) > 0 || c.Keys.Required || c.Keys.Bearer || c.Keys.Query != "" || c.Keys.PostgresURL != "" {
-		return true
-	}
-	for i := range c.Rules {
-		if c.Rules[i].RequireKey || len(c.Rules[i].Scopes) > 0 {
-			return true
-		}
-	}
-	return false
+	speaks := c.given("keys") || c.Keys.Bearer || c.Keys.Query != "" || c.Keys.PostgresURL != "" ||
+		!c.HasJWT() && (len(c.Plans) > 0 || c.NeedsKeys())
+	return speaks && c.hasKeyPlace()
+}
+
+// hasKeyPlace reports whether there is a place where a key could be.
+func (c *Config) hasKeyPlace() bool {
+	return c.Keys.Header != "" || c.Keys.Bearer || c.Keys.Query != ""
 }
 
 // keys judges where API keys are read and kept.
@@ -29,11 +28,8 @@ func (k *checker) keys() {
 		k.wrong("keys.postgres_url", "no URL of a PostgreSQL database", "want a URL, as in postgres://weir@db.example.com:5432/weir")
 	}
 	k.span("keys.grace", k.Keys.Grace, 0, Duration(24*time.Hour))
-	switch {
-	case k.Keys.Query != "":
+	if k.Keys.Query != "" {
 		k.doubt("keys.query", "keys in URLs leak: into logs, histories and the Referer field", "use the header, and remove it")
-	case k.Keys.Header == "" && !k.Keys.Bearer && k.given("keys.header"):
-		k.wrong("keys.header", "no place is left where a key could be", "name a header, or give bearer: true")
 	}
 	if k.Keys.ForwardSecret {
 		k.doubt("keys.forward_secret", "the service behind gets the keys of its clients", "let it go by X-Weir-Key-Id, and remove this")

@@ -24,12 +24,12 @@ func (p plain) Verify(context.Context, *weir.Decision) { *p.traces = append(*p.t
 func TestPeekingVerifies(t *testing.T) {
 	var traces []string
 	var d weir.Decision
-	for _, v := range []engine.Verifier{marker{&traces}, plain{&traces}} {
+	for _, v := range []engine.Verifier{marker{&traces}, plain{&traces}, engine.Verifiers{marker{&traces}, plain{&traces}}} {
 		s := &engine.Snapshot{Verifier: v}
 		s.Verifier.Verify(t.Context(), &d)
 		s.Peeking().Verifier.Verify(t.Context(), &d)
 	}
-	if want := []string{"verified", "looked", "plain", "plain"}; !slices.Equal(traces, want) {
+	if want := []string{"verified", "looked", "plain", "plain", "verified", "plain", "looked", "plain"}; !slices.Equal(traces, want) {
 		t.Errorf("%v, want %v", traces, want)
 	}
 }

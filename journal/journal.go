@@ -84,6 +84,8 @@ type Journal struct {
 	evictions evictionAlarm
 	secrets   *secrets
 	blocked   *blockedRing
+	quotas    *quotas
+	plans     minutely     // keys that are refused for their plan
 	top       atomic.Int64 // clients that are metrics
 }
 
@@ -102,6 +104,7 @@ func New(o Options) *Journal {
 		ring:      newRing(o.Recent),
 		secrets:   new(secrets),
 		blocked:   newBlockedRing(o.Keep),
+		quotas:    newQuotas(),
 		talkers:   newTalkers(),
 		breaker:   breakerHistory{open: o.Gauges.BreakerOpen},
 		diagnosis: newDiagnosis(o.Chain),
@@ -112,7 +115,7 @@ func New(o Options) *Journal {
 	j.secrets.masker.Store(o.Mask)
 	j.top.Store(int64(o.TopClients))
 	j.metrics = newMetrics(j.counts, j.diagnosis, o)
-	j.metrics.registry.MustRegister(j.topFamily())
+	j.metrics.registry.MustRegister(j.topFamily(), j.quotas.family())
 	return j
 }
 
@@ -141,6 +144,8 @@ func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 	j.talkers.record(d, o)
 	j.diagnosis.observe(d)
 	j.inspected(d, o)
+	j.quotaUsed(d)
+	j.unknownPlan(d)
 	if d.Refused() {
 		j.refused(d, o)
 	}

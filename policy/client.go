@@ -12,16 +12,17 @@ type ClientHit struct {
 	weir.Hit
 }
 
-// ClientHits returns the counters that are the client's alone, by its address or its API key, and whatever
-// the request: neither those that it shares (a global limit, the wider networks of IPv6) nor those of which
+// ClientHits returns the counters that are the client's alone, by its address or its API key and as its plan
+// says, whatever the request: neither those that it shares (a global limit, the wider networks of IPv6) nor those of which
 // a header, a path or another value is a part. The hits are looks.
 func (p *Policy) ClientHits(c weir.Client) []ClientHit {
 	d := weir.Decision{Client: c}
 	var hits []ClientHit
 	for _, r := range p.rules {
 		w := keyWriter{d: &d, rule: r}
-		for i := range r.counters {
-			counter := &r.counters[i]
+		counters := r.charged(&c)
+		for i := range counters {
+			counter := &counters[i]
 			if !counter.ofClient() {
 				continue
 			}
