@@ -56,6 +56,9 @@ func build(t testing.TB, o Options) *house {
 func open(t testing.TB, s *Store, o Options) *Keys {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second // a busy machine is no broken database
+	}
 	k, err := Open(t.Context(), s, o)
 	if err != nil {
 		t.Fatal(err)

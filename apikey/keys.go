@@ -50,8 +50,9 @@ const (
 	page = 1000
 	// mostUses is how many uses wait to be written; further ones are forgotten for a minute.
 	mostUses = 4096
-	// writeEvery is how often uses are written.
+	// writeEvery is how often uses are written, and atOnce how many of them.
 	writeEvery = time.Second
+	atOnce     = 500
 	// trust is how long after the last answer it is still known which keys there are not.
 	trust = 2 * time.Second
 )
@@ -250,7 +251,7 @@ func (k *Keys) Checks() map[string]uint64 {
 func (k *Keys) Strays(plans map[string]bool) map[string]string {
 	strays := map[string]string{}
 	if m := k.mirror.Load(); m != nil {
-		m.each(func(e *entry) {
+		m.table.each(func(e *entry) {
 			if !e.planned(plans) && k.o.Now().UnixNano() < e.until {
 				strays[e.plan] = max(e.id, strays[e.plan])
 			}
@@ -296,7 +297,7 @@ func (k *Keys) write(ctx context.Context) {
 // not wait for each other in a ring.
 func (k *Keys) writeUses(ctx context.Context) error {
 	var uses []use
-	for more := true; more && len(uses) < mostUses; {
+	for more := true; more && len(uses) < atOnce; {
 		select {
 		case u := <-k.uses:
 			uses = append(uses, u)

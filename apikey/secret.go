@@ -71,9 +71,8 @@ func check(text string) string {
 
 // isWellFormed reports whether text could be a key.
 func isWellFormed(text string) bool {
-	const mark = len(credential.Prefix) + idLength
-	return len(text) == length && strings.HasPrefix(text, credential.Prefix) && text[mark] == '_' &&
-		check(text[:length-checkLength]) == text[length-checkLength:]
+	return len(text) == length && strings.HasPrefix(text, credential.Prefix) && text[secretAt-1] == '_' &&
+		check(text[:checkAt]) == text[checkAt:]
 }
 
 // IDOf returns the id of the key that text is, as whoever found one wants to know, and whether it is one.
@@ -81,22 +80,48 @@ func IDOf(text string) (string, bool) {
 	if !isWellFormed(text) || !found.MatchString(text) {
 		return "", false
 	}
-	return text[len(credential.Prefix):][:idLength], true
+	return text[idAt:][:idLength], true
 }
 
 var found = regexp.MustCompile(`^` + Pattern + `$`)
 
-// A pepper makes the sums of one database unlike those of any other.
-type pepper [32]byte
+// A pepper makes the sums of one database unlike those of any other. With it a secret is as long as one round of
+// SHA-256 takes.
+type pepper [12]byte
 
-// A sum is what is kept of a key: the SHA-256 of the pepper and the key. Both are of one length, so there is
+// A sum is what is kept of a key: the SHA-256 of the pepper and the secret. Both are of one length, so there is
 // nothing for HMAC's second round to prevent.
 type sum [sha256.Size]byte
 
-// sum returns the sum of a text of a key's length.
+// sum returns the sum of the secret in a text of a key's length.
 func (p *pepper) sum(text string) sum {
-	var b [len(p) + length]byte
+	var b [len(p) + secretLength]byte
 	copy(b[:], p[:])
-	copy(b[len(p):], text)
+	copy(b[len(p):], text[secretAt:])
 	return sha256.Sum256(b[:])
+}
+
+const (
+	idAt     = len(credential.Prefix)
+	secretAt = idAt + idLength + 1
+	checkAt  = secretAt + secretLength
+)
+
+// isKeyOf reports whether text, whose secret is that of e, is the whole key. The check is computed once.
+func (e *entry) isKeyOf(text string) bool {
+	if text[idAt:secretAt-1] != e.id || text[:idAt] != credential.Prefix || text[secretAt-1] != '_' {
+		return false
+	}
+	var digits uint64
+	for i := range checkLength {
+		digits = digits<<8 | uint64(text[checkAt+i])
+	}
+	if digits == e.check.Load() {
+		return true
+	}
+	if !isWellFormed(text) {
+		return false
+	}
+	e.check.Store(digits)
+	return true
 }

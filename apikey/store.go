@@ -63,7 +63,7 @@ func (s *Store) state(ctx context.Context, from querier) (state, error) {
 		return state{}, err
 	}
 	if n, err := hex.Decode(is.pepper[:], []byte(text[:min(len(text), 2*len(is.pepper))])); err != nil || n != len(is.pepper) {
-		return state{}, errors.New("weir_key_changes: pepper: want 64 hex digits")
+		return state{}, fmt.Errorf("weir_key_changes: pepper: want %d hex digits", 2*len(is.pepper))
 	}
 	return is, nil
 }
