@@ -343,3 +343,32 @@ func TestEveryDiagnosisIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+var (
+	runbook = regexp.MustCompile(`runbook_url: https://github\.com/weirgate/weir/blob/main/(\S+)`)
+	alert   = regexp.MustCompile(`- alert: (\w+)`)
+)
+
+// TestAlertsAreDocumented: each alert leads to a section that exists, and stands in the table of alerts.
+func TestAlertsAreDocumented(t *testing.T) {
+	rules, err := os.ReadFile("deploy/prometheus/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := runbook.FindAllStringSubmatch(string(rules), -1)
+	for _, m := range links {
+		file, anchor, _ := strings.Cut(m[1], "#")
+		if p := readPage(t, file); p == nil || !slices.Contains(anchors(p), anchor) {
+			t.Errorf("deploy/prometheus/alerts.yml leads to %s, which is not there", m[1])
+		}
+	}
+	page, alerts := readPage(t, "docs/deploying.md"), alert.FindAllStringSubmatch(string(rules), -1)
+	if len(alerts) != len(links) {
+		t.Errorf("%d alerts lead to %d sections", len(alerts), len(links))
+	}
+	for _, m := range alerts {
+		if !strings.Contains(page.text, "\n| `"+m[1]+"` |") {
+			t.Errorf("docs/deploying.md has no line for the alert %s", m[1])
+		}
+	}
+}

@@ -48,10 +48,13 @@ func Verdicts() []string { return verdictNames[:] }
 // An Inspection is what the firewall found about one request. The zero Inspection is that nobody asked.
 type Inspection struct {
 	Verdict   Verdict
+	HTTP      int    // the status of a Blocked: 403 for an attack, else the refusal's
 	Ruleset   string // fast or crs
 	Inspected string // url+headers+body or url+headers
 	Score     int
-	Matches   []Match
+	Threshold int           // the score at which a request is refused, where it was reached
+	Matches   []Match       // at most the first 32; Score is of all
+	Took      time.Duration // with the wait for a place
 	// Refused names the limit or form that the request does not keep, or is empty; Detail says more, without
 	// a piece of the request.
 	Refused, Detail string

@@ -64,7 +64,7 @@ var house = map[string]room{
 	"waf":         {layer: 2},
 	"waf/waftest": {layer: 3},
 	"waf/fast":    {layer: 3, modules: []string{"github.com/corazawaf/libinjection-go"}},
-	"waf/crs":     {layer: 3, modules: []string{"github.com/corazawaf/coraza/v3", "github.com/corazawaf/coraza-coreruleset/v4", "github.com/wasilibs/go-re2"}},
+	"waf/crs":     {layer: 3, modules: []string{"github.com/corazawaf/coraza/v3", "github.com/corazawaf/coraza-coreruleset/v4", "github.com/corazawaf/libinjection-go", "github.com/wasilibs/go-re2"}},
 
 	"engine":                            {layer: 3},
 	"front/envoyrls/descriptors/follow": {layer: 3, modules: []string{"github.com/fsnotify/fsnotify"}},
@@ -74,6 +74,7 @@ var house = map[string]room{
 	"embedded":       {layer: 4},
 	"replay":         {layer: 4},
 	"admin":          {layer: 4},
+	"tracing":        {layer: 4, modules: []string{"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"}},
 	"front/envoyrls": {layer: 4, modules: append(envoyAPI(), "google.golang.org/protobuf", "github.com/prometheus/client_golang")},
 
 	"embedded/shared":     {layer: 5},
@@ -88,7 +89,7 @@ var house = map[string]room{
 	"front/proxy":       {layer: 6, modules: []string{"github.com/pires/go-proxyproto"}},
 	"app":               {layer: 7, modules: []string{"github.com/fsnotify/fsnotify"}},
 
-	"cmd/weir":        {layer: 8, modules: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3"}},
+	"cmd/weir":        {layer: 8, modules: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term"}},
 	"internal/docgen": {layer: 8},
 }
 

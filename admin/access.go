@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/weirgate/weir/config"
 )
 
 // A token is what a caller bears.
@@ -27,7 +29,7 @@ type tokens struct {
 
 type sum [sha256.Size]byte
 
-func newTokens(admin, read string) tokens {
+func newTokens(admin, read config.Secret) tokens {
 	t := tokens{any: admin != "" || read != ""}
 	if admin != "" {
 		t.admin = sha256.Sum256([]byte(admin))

@@ -27,7 +27,7 @@ type Options struct {
 
 	// AdminToken may do everything, ReadToken change nothing. Without either, everybody may do everything
 	// whom Local lets in.
-	AdminToken, ReadToken string
+	AdminToken, ReadToken config.Secret
 	// Local is set where only this machine can connect: at a loopback address or a unix socket.
 	Local Local
 
@@ -38,14 +38,14 @@ type Options struct {
 	Backend string // what the store is: memory or redis
 	Gauges  journal.Gauges
 
-	Config    func() InForce               // the configuration in force
-	Reload    func() (InForce, error)      // puts the file in force; an error left everything as it was
-	NeedStart func() []string              // settings of the file that take effect at the next start only
-	Problems  func(error) []string         // the problems of a configuration that Reload refused, a line each
-	Trail     *Trail                       // nil: no change is possible
-	Keys      func() *apikey.Keys          // the API keys that requests are asked for; nil, or returning nil: none
-	HasPlan   func(name string) bool       // whether the configuration in force has that plan; nil with Keys
-	Blocked   func(n int) []BlockedRequest // the last requests that the firewall blocked, newest first; nil: there is no firewall
+	Config    func() InForce          // the configuration in force
+	Reload    func() (InForce, error) // puts the file in force; an error left everything as it was
+	NeedStart func() []string         // settings of the file that take effect at the next start only
+	Problems  func(error) []string    // the problems of a configuration that Reload refused, a line each
+	Trail     *Trail                  // nil: no change is possible
+	Blocked   func(n int) Blocked     // what the firewall found, at most the last n of each kind; nil: there is no firewall
+	Keys      func() *apikey.Keys     // the API keys that requests are asked for; nil, or returning nil: none
+	HasPlan   func(name string) bool  // whether the configuration in force has that plan; nil with Keys
 
 	// Page serves everything that is not the API, without a token. Nil: nothing does.
 	Page http.Handler
@@ -53,9 +53,11 @@ type Options struct {
 
 // InForce is a configuration that is in force.
 type InForce struct {
-	File   string // where it was read; defaults if there is none
-	Hash   string
-	Config *config.Config
+	File    string // where it was read; defaults if there is none
+	Hash    string
+	Config  *config.Config
+	Since   time.Time
+	Refused *Refused // what the last reload was refused for; nil: it was not
 }
 
 // Local says how near a caller has to be.
@@ -88,6 +90,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, tokens: newTokens(o.AdminToken, o.ReadToken), document: Document(), listeners: make(chan struct{}, mostListeners)}
+	s.o.AdminToken, s.o.ReadToken = "", "" // their sums are all that is needed
 	mux := http.NewServeMux()
 	allowed := map[string][]string{}
 	for _, rt := range routes() {

@@ -206,9 +206,25 @@ type Status struct {
 	Fronts     []FrontPlace `json:"fronts"`
 	Requests   uint64       `json:"requests" doc:"since the start"`
 	Refused    uint64       `json:"refused" doc:"since the start"`
+	Config     InUse        `json:"config"`
 	InFlight   int          `json:"in_flight" doc:"requests at the upstream"`
 	Held       int          `json:"held" doc:"askers in the tarpit"`
 	Store      StoreHealth  `json:"store"`
+	Firewall   []Finding    `json:"firewall" doc:"why requests passed it uninspected within the last five minutes; empty if none did"`
+}
+
+// InUse is the configuration in force, and what became of the attempts to replace it.
+type InUse struct {
+	File         string    `json:"file" doc:"where it was read; defaults if there is none"`
+	Since        time.Time `json:"since" doc:"when it was put in force"`
+	NeedsRestart []string  `json:"needs_restart" doc:"settings of it that take effect at the next start only"`
+	Refused      *Refused  `json:"refused" doc:"the last reload, if it was refused; else null"`
+}
+
+// Refused is a reload that was refused: the configuration before stays in force.
+type Refused struct {
+	Time   time.Time `json:"time"`
+	Errors []string  `json:"errors" doc:"what is wrong, each with its place"`
 }
 
 // A FrontPlace is where a front listens.
@@ -241,7 +257,7 @@ type Diagnosis struct {
 	Sources  []Count   `json:"sources" doc:"requests since the start by how their client was found"`
 }
 
-// A Finding is one thing that contradicts the picture.
+// A Finding is one thing that is wrong.
 type Finding = journal.Finding
 
 // A Count is how often something was.
@@ -329,23 +345,48 @@ type Rotation struct {
 	Reason  string  `json:"reason,omitempty" doc:"for the audit log"`
 }
 
-// Blocked are the requests that the firewall blocked.
+// Blocked is what the firewall found.
 type Blocked struct {
-	Blocked []BlockedRequest `json:"blocked" doc:"the newest first"`
+	Blocked   []BlockedRequest `json:"blocked" doc:"requests that it blocked, or would have under detect; the newest first"`
+	Insights  []BlockedRequest `json:"insights" doc:"requests that passed, and in which the core rules at paranoia 2 find an attack: of one request in 100, at most one a second; the newest first"`
+	Proposals []Proposal       `json:"proposals" doc:"exclusions that would have let some of all blocked requests pass, those that help most first; at most 20"`
 }
 
-// A BlockedRequest is one of them. Nothing of headers or bodies is kept but the matched fragment.
+// A BlockedRequest is one request. Nothing of headers or bodies is kept but the matched fragment.
 type BlockedRequest struct {
 	Incident  string    `json:"incident"`
 	Time      time.Time `json:"time"`
+	Verdict   string    `json:"verdict" doc:"block; detect: it was only reported; insight: it passed"`
 	Client    string    `json:"client" doc:"as log.addresses says"`
+	Method    string    `json:"method"`
 	Path      string    `json:"path" doc:"the template"`
-	Rule      string    `json:"rule" doc:"id of the firewall's rule"`
+	Policy    string    `json:"policy" doc:"the rule of the configuration"`
+	Rule      string    `json:"rule" doc:"id of the firewall's rule that scored most, or the bound that was not kept"`
 	Class     string    `json:"class"`
 	Location  string    `json:"location" doc:"where it matched, as in query.q"`
 	Fragment  string    `json:"fragment" doc:"at most 64 bytes, masked"`
-	Score     int       `json:"score"`
-	Exclusion string    `json:"exclusion" doc:"the configuration lines that exclude exactly this"`
+	Score     int       `json:"score" doc:"of all matches"`
+	Matches   int       `json:"matches" doc:"how many there were, at most 32"`
+	Released  bool      `json:"released" doc:"it would have passed by the exclusions that are on trial"`
+	Exclusion string    `json:"exclusion" doc:"the configuration lines that let exactly this pass, on trial; empty if there are none"`
+}
+
+// A Proposal is what to exclude, on trial at first: as a rule one exclusion, and where several rules matched in one
+// request as many as it takes.
+type Proposal struct {
+	Excludes  []Exclude `json:"excludes"`
+	Matched   int       `json:"matched" doc:"blocked requests that it is about"`
+	Released  int       `json:"released" doc:"those of them that would have passed by it"`
+	Clients   int       `json:"clients" doc:"whose they were, as log.addresses tells them apart: a single one may be an attacker"`
+	Trial     bool      `json:"trial" doc:"it is in the configuration with shadow: true; without that it is in force"`
+	Exclusion string    `json:"exclusion" doc:"the configuration lines; the reason is yours to fill in"`
+}
+
+// An Exclude is one rule of the firewall's on one path in one parameter.
+type Exclude struct {
+	Rule      string `json:"rule"`
+	Path      string `json:"path"`
+	Parameter string `json:"parameter" doc:"empty: any"`
 }
 
 // A Problem is why a request was not answered (RFC 9457).

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/engine"
 )
@@ -219,7 +220,10 @@ func TestVerify(t *testing.T) {
 // Every operation answers what the document says, on a house that has seen something.
 func TestAnswersAreAsDocumented(t *testing.T) {
 	h := build(t, func(o *admin.Options) {
-		o.Blocked = func(int) []admin.BlockedRequest { return []admin.BlockedRequest{{Incident: "1", Time: time.Now()}} }
+		list := []admin.BlockedRequest{{Incident: "1", Time: time.Now()}}
+		o.Blocked = func(int) admin.Blocked {
+			return admin.Blocked{Blocked: list, Insights: list, Proposals: []admin.Proposal{{Excludes: []admin.Exclude{{Rule: "1"}}}}}
+		}
 	})
 	h.visit("203.0.113.7", "/search", 9)
 	h.visit("198.51.100.1", "/users/17", 3)
@@ -323,5 +327,19 @@ func TestGetChangesNothing(t *testing.T) {
 	}
 	if lines := get[admin.Audit](t, h, "/api/v1/audit").Lines; len(lines) != 0 {
 		t.Errorf("%+v", lines)
+	}
+}
+
+// Requests that pass uninspected for a fault of ours are seen in the status.
+func TestAFailingFirewallIsSeen(t *testing.T) {
+	h := build(t, nil)
+	if got := get[admin.Status](t, h, "/api/v1/status").Firewall; len(got) != 0 {
+		t.Errorf("before: %+v", got)
+	}
+	d := &weir.Decision{At: time.Now(), Inspection: weir.Inspection{Verdict: weir.FailedOpen, Ruleset: "crs", Fault: "panic"}}
+	h.journal.Record(d, weir.Outcome{HTTP: 200})
+	got := get[admin.Status](t, h, "/api/v1/status").Firewall
+	if len(got) != 1 || got[0].Code != "waf.panic" || !got[0].Since.Equal(d.At) || !strings.HasPrefix(got[0].Text, "1 requests: ") {
+		t.Errorf("afterwards: %+v", got)
 	}
 }

@@ -62,7 +62,7 @@ func routes() []route {
 		{method: "GET", path: "/api/v1/clients/{key}", serve: (*Server).client, summary: "One client: use, counters, recent decisions", answer: ClientView{}},
 		{method: "DELETE", path: "/api/v1/clients/{key}", access: changes, serve: (*Server).resetClient,
 			summary: "Reset the counters that are this client's alone", answer: Reset{}, query: []parameter{{name: "reason", doc: "for the audit log"}}},
-		{method: "GET", path: "/api/v1/blocked", serve: (*Server).blocked, summary: "Requests that the firewall blocked", answer: Blocked{}, query: []parameter{limitDecisions}},
+		{method: "GET", path: "/api/v1/blocked", serve: (*Server).blocked, summary: "What the firewall blocked, and exclusions to try", answer: Blocked{}, query: []parameter{limitDecisions}},
 		{method: "GET", path: "/api/v1/bans", serve: (*Server).bans, summary: "Bans; 501 in this version"},
 		{method: "GET", path: "/api/v1/keys", serve: (*Server).keys, summary: "API keys, revoked ones among them, in the order of their ids", answer: Keys{}, query: []parameter{
 			{name: "owner", doc: "of this owner alone"},

@@ -19,10 +19,11 @@ func (s *Server) session(c *call) (any, error) {
 }
 
 func (s *Server) status(*call) (any, error) {
-	totals, g := s.o.Journal.Totals(), &s.o.Gauges
+	totals, g, f := s.o.Journal.Totals(), &s.o.Gauges, s.o.Config()
 	status := Status{
-		Version: s.o.Version, Started: s.o.Started, ConfigHash: s.o.Config().Hash, Fronts: append([]FrontPlace{}, s.o.Fronts...),
-		Requests: totals.Requests, Refused: totals.Refused, InFlight: number(g.UpstreamInFlight), Held: number(g.TarpitHeld), Store: s.store(),
+		Config:  InUse{f.File, f.Since.UTC(), append([]string{}, s.o.NeedStart()...), f.Refused},
+		Version: s.o.Version, Started: s.o.Started, ConfigHash: f.Hash, Fronts: append([]FrontPlace{}, s.o.Fronts...),
+		Requests: totals.Requests, Refused: totals.Refused, InFlight: number(g.UpstreamInFlight), Held: number(g.TarpitHeld), Store: s.store(), Firewall: s.o.Journal.FirewallFindings(),
 	}
 	if err := s.o.Ready(); err != nil {
 		status.Ready = err.Error()
@@ -225,7 +226,7 @@ func (s *Server) blocked(c *call) (any, error) {
 	if s.o.Blocked == nil {
 		return nil, notBuilt("requests are not inspected")
 	}
-	return Blocked{s.o.Blocked(c.number("limit"))}, nil
+	return s.o.Blocked(c.number("limit")), nil
 }
 
 func (s *Server) bans(*call) (any, error) { return nil, notBuilt("there are no bans") }

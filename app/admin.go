@@ -88,8 +88,7 @@ func (a *App) inForce() admin.InForce {
 
 // nowInForce holds reloading.
 func (a *App) nowInForce() admin.InForce {
-	sum, _ := a.config.Hash() // it was written when it was put in force
-	return admin.InForce{File: cmp.Or(a.options.Config, "defaults"), Hash: sum, Config: a.config}
+	return admin.InForce{File: cmp.Or(a.options.Config, "defaults"), Hash: a.hash, Config: a.config, Since: a.since, Refused: a.refused}
 }
 
 // reloadForAPI is a reload that the API asked for, and writes down.
@@ -104,7 +103,7 @@ func (a *App) reloadForAPI() (admin.InForce, error) {
 func (a *App) needStart() []string {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
-	return restartFields(a.started, a.config)
+	return a.waiting
 }
 
 // problemLines returns what is wrong with a configuration, a line each, or nothing if err is about
@@ -115,6 +114,15 @@ func problemLines(err error) []string {
 		return nil
 	}
 	return strings.Split(c.Error(), "\n")
+}
+
+// refuse notes that a reload was refused. It holds reloading.
+func (a *App) refuse(err error) {
+	a.journal.ReloadFailed(err)
+	a.refused = &admin.Refused{Time: time.Now().UTC(), Errors: problemLines(err)}
+	if a.refused.Errors == nil {
+		a.refused.Errors = []string{err.Error()}
+	}
 }
 
 // written writes a reload down that nobody asked for through the API.

@@ -17,12 +17,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/respond"
+	"github.com/weirgate/weir/tracing"
 )
 
 // Options are what the command line says.
@@ -48,6 +50,7 @@ type App struct {
 	shield  *embedded.Firewalls     // of the snapshot in force
 	tokens  tokens                  // likewise
 	keys    atomic.Pointer[keyring] // likewise; nil: none are read
+	traces  *tracing.Exporter       // likewise; nil: requests are not traced
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
 	rls     *rls         // one of the fronts, or nil
@@ -62,6 +65,10 @@ type App struct {
 	naming    sync.Mutex // of the rules, for the metrics
 	reloading sync.Mutex
 	config    *config.Config    // in force
+	hash      string            // of it
+	since     time.Time         // it is in force
+	refused   *admin.Refused    // the last reload, or nil: it was not
+	waiting   []string          // settings of config that take effect at the next start only
 	tried     [sha256.Size]byte // sum of the file's content that was last put in force or refused
 }
 
@@ -91,7 +98,7 @@ func Start(o Options) (*App, error) {
 // open opens what the configuration names; close closes it.
 func (a *App) open(l *Loaded) error {
 	var err error
-	if a.store, err = openStore(l.Config, a.log, func(d time.Duration) { a.journal.StoreWaited(d) }); err != nil {
+	if a.store, err = openStore(l.Config, a.besideStore()); err != nil {
 		return err
 	}
 	options, err := a.journalOptions(l)
@@ -99,6 +106,10 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	a.journal = journal.New(options)
+	a.hash, a.since = options.ConfigHash, time.Now()
+	if a.traces, err = a.exporter(l.Config); err != nil {
+		return err
+	}
 	keys, err := a.keysFor(l.Config)
 	if err != nil {
 		return err
@@ -108,7 +119,7 @@ func (a *App) open(l *Loaded) error {
 	if err != nil {
 		return err
 	}
-	a.shield = shield
+	a.shield, s.Tracer = shield, a.tracer(a.traces, l.Config)
 	a.engine = engine.New(s, a.journal, time.Now)
 	if err = a.openFronts(l); err != nil {
 		return err
@@ -117,6 +128,15 @@ func (a *App) open(l *Loaded) error {
 		return a.openAdmin(l)
 	}
 	return nil
+}
+
+// besideStore is what a store is told of. Nobody asks it before there is a journal.
+func (a *App) besideStore() embedded.Beside {
+	return embedded.Beside{
+		Log:     a.log,
+		Waited:  func(d time.Duration) { a.journal.StoreWaited(d) },
+		Changed: func(kind, cause string) { a.journal.BreakerChanged(kind, cause) },
+	}
 }
 
 // close closes what open opened. It may be called when open failed half-way.
@@ -133,7 +153,13 @@ func (a *App) close() {
 		a.store.close(a.log)
 	}
 	a.tokens.close()
+	traces := a.traces
+	a.traces = nil
+	a.endTraces(traces)
 	a.retire(a.shield, nil)
+	if a.journal != nil {
+		a.journal.Save()
+	}
 }
 
 // retire closes what prev, which may be nil, does not share with next.

@@ -39,7 +39,7 @@ type keyring struct {
 
 // openKeyring opens the keys that c names; db opens the embedded database.
 func openKeyring(c *config.Config, db func() (*localdb.DB, error), log *slog.Logger) (*keyring, error) {
-	k := &keyring{url: c.Keys.PostgresURL}
+	k := &keyring{url: string(c.Keys.PostgresURL)}
 	var store *apikey.Store
 	o := apikey.Options{Log: log, Timeout: diskTimeout}
 	if k.url != "" {
@@ -84,7 +84,7 @@ func (a *App) keysFor(c *config.Config) (*keyring, error) {
 		return nil, nil
 	}
 	k := a.keys.Load()
-	if k == nil || k.url != c.Keys.PostgresURL {
+	if k == nil || k.url != string(c.Keys.PostgresURL) {
 		var err error
 		if k, err = openKeyring(c, func() (*localdb.DB, error) { return a.store.database(c.DataDir) }, a.log); err != nil {
 			return nil, err

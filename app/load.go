@@ -99,6 +99,7 @@ func Load(o Options) *Loaded {
 	p, problems := policy.Compile(l.Config)
 	l.Problems = slices.Concat(l.Problems, problems, certificate(l.Config), keySet(l.Config))
 	l.Problems = append(l.Problems, shared.Check(l.Config)...)
+	l.Problems = append(l.Problems, expired(l.Config, time.Now())...)
 	l.loadRLS(o.Env)
 	l.DropIn = l.Fileless && environment.Present(o.Env)
 	config.SortProblems(l.Problems)
@@ -125,6 +126,17 @@ func certificate(c *config.Config) []config.Problem {
 	}
 	what := fmt.Sprintf("%s cannot be used here (%s)", name, reason(err))
 	return []config.Problem{c.Warn(field, what, "name PEM files that belong together and can be read where Weir runs")}
+}
+
+// expired warns of exclusions of the firewall whose time is over at now.
+func expired(c *config.Config, now time.Time) (problems []config.Problem) {
+	for i, e := range embedded.Exclusions(c.WAF.Exclude) {
+		if !e.Until.IsZero() && !now.Before(e.Until) {
+			problems = append(problems, c.Warn(fmt.Sprintf("waf.exclude[%d].until", i), c.WAF.Exclude[i].Until+" is over, and the rule is in force again",
+				"take the exclusion away, or look at it once more and give it another day"))
+		}
+	}
+	return problems
 }
 
 func (o Options) read() (*config.Config, []config.Problem) {

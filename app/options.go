@@ -34,6 +34,7 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 	o := embedded.JournalOptions(l.Config, l.Policy)
 	o.Log, o.Version, o.Faults = a.log, a.options.Version, faults()
 	o.Gauges, o.Backend = a.gauges(), a.store.backend()
+	o.Dir = l.Config.DataDir
 	var err error
 	o.ConfigHash, err = l.Config.Hash()
 	return o, err

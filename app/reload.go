@@ -53,7 +53,7 @@ func (a *App) reload() error {
 	a.tried = sum(a.options.Config)
 	err := a.replace()
 	if err != nil {
-		a.journal.ReloadFailed(err)
+		a.refuse(err)
 	}
 	return err
 }
@@ -72,7 +72,7 @@ func (a *App) changed(content [sha256.Size]byte, final bool) (again bool) {
 		return true
 	}
 	if err != nil {
-		a.journal.ReloadFailed(err)
+		a.refuse(err)
 	}
 	a.written("file", before, err)
 	a.tried = content
@@ -111,15 +111,22 @@ func (a *App) put(loaded *Loaded) error {
 	if err != nil {
 		return err
 	}
+	traces, err := a.exporter(loaded.Config)
+	if err != nil {
+		return err
+	}
 	keys, err := a.keysFor(loaded.Config)
 	if err != nil {
+		a.endTraces(traces)
 		return err
 	}
 	next, shield, err := a.snapshot(loaded, prev, keys)
 	if err != nil {
+		a.endTraces(traces)
 		a.dropKeys(keys)
 		return err
 	}
+	next.Tracer = a.tracer(traces, loaded.Config)
 	changed := config.Diff(a.config, loaded.Config)
 	a.store.follow(loaded.Config, a.log)
 	next.Store = a.store.Store
@@ -132,6 +139,8 @@ func (a *App) put(loaded *Loaded) error {
 	proxy.CloseIdle(prev.Upstreams, next.Upstreams)
 	a.retire(a.shield, shield)
 	a.shield = shield
+	traces, a.traces = a.traces, traces
+	a.endTraces(traces)
 	a.nameRules()
 	a.journal.SetFirewall(loaded.Policy.Mask(), loaded.Config.WAF.Keep)
 	a.journal.SetLog(journal.Addresses(loaded.Config.Log.Addresses), loaded.Config.Log.RefusalsPerSecond)
@@ -140,7 +149,8 @@ func (a *App) put(loaded *Loaded) error {
 		a.journal.SetChain(embedded.ChainConfig(loaded.Policy))
 	}
 	a.level.Set(logLevel(loaded.Config.Log.Level))
-	a.config = loaded.Config
+	a.config, a.hash, a.since, a.refused = loaded.Config, sum, time.Now(), nil
+	a.waiting = restartFields(a.started, loaded.Config)
 	a.journal.Reloaded(sum)
 	a.tell(loaded, changed)
 	return nil
@@ -170,8 +180,8 @@ func (a *App) tell(l *Loaded, changed []string) {
 	for _, p := range l.Problems {
 		a.log.Warn("configuration", "problem", p.String())
 	}
-	if restart := restartFields(a.started, l.Config); len(restart) > 0 {
-		a.log.Warn("these settings take effect at the next start", "needs restart", restart)
+	if len(a.waiting) > 0 {
+		a.log.Warn("these settings take effect at the next start", "needs restart", a.waiting)
 	}
 	a.log.Info("configuration changed", "fields", append([]string{}, changed...))
 }

@@ -89,7 +89,7 @@ func instead(env []string) []string {
 		return vars
 	}
 	r := s.Store()
-	return append(vars, "WEIR_STORE_REDIS_URL="+r.URL, "WEIR_STORE_REDIS_USERNAME="+r.Username, "WEIR_STORE_REDIS_PASSWORD="+r.Password,
+	return append(vars, "WEIR_STORE_REDIS_URL="+string(r.URL), "WEIR_STORE_REDIS_USERNAME="+r.Username, "WEIR_STORE_REDIS_PASSWORD="+string(r.Password),
 		"WEIR_STORE_REDIS_SENTINEL_MASTER="+r.SentinelMaster,
 		"WEIR_STORE_REDIS_TLS_CA="+r.TLS.CA, "WEIR_STORE_REDIS_TLS_CERT="+r.TLS.Cert, "WEIR_STORE_REDIS_TLS_KEY="+r.TLS.Key)
 }
@@ -278,7 +278,7 @@ func (a *App) compatStore(l *Loaded) (weir.Store, error) {
 	seconds := *c
 	seconds.Store.Redis = s.PerSecondStore()
 	seconds.Store.Redis.Timeout, seconds.Store.Redis.Prefix = c.Store.Redis.Timeout, c.Store.Redis.Prefix
-	perSecond, err := openStore(&seconds, a.log, a.journal.StoreWaited)
+	perSecond, err := openStore(&seconds, a.besideStore())
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_PERSECOND_URL: %w", err)
 	}

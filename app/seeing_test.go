@@ -137,6 +137,18 @@ func TestReloadsAreWrittenDown(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(filepath.Dir(h.file), "data", admin.TrailName)); err != nil {
 		t.Error(err)
 	}
+	inUse := func() admin.InUse { return api[admin.Status](h, "GET", "/api/v1/status", "").Config }
+	broken := inUse()
+	if r := broken.Refused; r == nil || len(r.Errors) != 1 || !strings.Contains(r.Errors[0], "weir.yaml:4:1: headerz") || !r.Time.After(broken.Since) || broken.File != h.file {
+		t.Errorf("after a refusal: %+v", broken)
+	}
+	rename(t, h.file, basics+"headers: legacy\nlog: {format: text}\n")
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := inUse(); got.Refused != nil || !got.Since.After(broken.Since) || !cmp.Equal(got.NeedsRestart, []string{"log.format"}) {
+		t.Errorf("after the next reload: %+v", got)
+	}
 }
 
 // waitForMetric waits until so many reloads had that result.
@@ -233,7 +245,7 @@ func TestStoreHealthIsSeen(t *testing.T) {
 	}
 	server.Freeze()
 	eventually(t, "the breaker's opening", func() bool { h.passes(1, "/api"); return len(health().History) == 1 })
-	if got := health(); !got.Open || got.Backend != "redis" || !got.History[0].Open || got.Fallbacks == 0 {
+	if got := health(); !got.Open || got.Backend != "redis" || !got.History[0].Open || got.Fallbacks == 0 || got.History[0].Kind != "timeout" || got.History[0].Cause == "" {
 		t.Errorf("%+v", got)
 	}
 	server.Thaw()

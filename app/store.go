@@ -27,18 +27,19 @@ type store struct {
 	db           *localdb.DB    // nil until something is kept
 }
 
-// openStore opens what c names. A server that cannot be reached is no error: it may come later. waited is
-// told how long requests wait for it.
-func openStore(c *config.Config, log *slog.Logger, waited func(time.Duration)) (*store, error) {
+// openStore opens what c names. A server that cannot be reached is no error: it may come later. b has
+// what it is told; what counts in its place is opened here.
+func openStore(c *config.Config, b embedded.Beside) (*store, error) {
 	s := &store{memory: memory.New(memory.Options{MaxKeys: c.Store.Memory.MaxKeys})}
 	s.Store = s.memory
 	if c.Store.Redis.URL == "" {
-		s.keepQuotas(c, log)
+		s.keepQuotas(c, b.Log)
 		return s, nil
 	}
 	var err error
-	if s.shared, err = shared.Open(c, embedded.Beside{Local: s.memory, Log: log, Waited: waited}); err != nil {
-		s.close(log)
+	b.Local = s.memory
+	if s.shared, err = shared.Open(c, b); err != nil {
+		s.close(b.Log)
 		return nil, err
 	}
 	s.Store = s.shared

@@ -39,7 +39,7 @@ func versions() []report.Fact {
 
 // compared reports whether a module is one of the peers.
 func compared(path string) bool {
-	for _, peer := range []string{"sethvargo", "httprate", "ulule", "throttled", "tollbooth", "x/time", "redis", "google.golang.org/grpc"} {
+	for _, peer := range []string{"sethvargo", "httprate", "ulule", "throttled", "tollbooth", "x/time", "redis", "google.golang.org/grpc", "corazawaf/coraza"} {
 		if strings.Contains(path, peer) {
 			return true
 		}

@@ -11,9 +11,11 @@ import (
 
 	"github.com/weirgate/weir/bench/asked"
 	"github.com/weirgate/weir/bench/limiters"
+	"github.com/weirgate/weir/bench/logs"
 	"github.com/weirgate/weir/bench/report"
 	"github.com/weirgate/weir/bench/road"
 	"github.com/weirgate/weir/bench/shared"
+	"github.com/weirgate/weir/bench/shield"
 	"github.com/weirgate/weir/bench/wire"
 )
 
@@ -43,6 +45,8 @@ type length struct {
 	shared   shared.Options
 	wire     wire.Options
 	asked    asked.Options
+	shield   shield.Options
+	logs     logs.Options
 }
 
 func plan(long bool) length {
@@ -53,6 +57,8 @@ func plan(long bool) length {
 			shared.Options{Rounds: 11, Slot: time.Second},
 			wire.Options{Rounds: 11, Slot: 4 * time.Second, Unpinned: true},
 			asked.Options{Rounds: 11, Slot: 3 * time.Second},
+			shield.Options{Rounds: 15, Slot: 100 * time.Millisecond},
+			logs.Options{Rounds: 9, Lines: 3_000_000},
 		}
 	}
 	return length{
@@ -61,6 +67,8 @@ func plan(long bool) length {
 		shared.Options{Rounds: 5, Slot: 400 * time.Millisecond},
 		wire.Options{Rounds: 5, Slot: 1500 * time.Millisecond},
 		asked.Options{Rounds: 5, Slot: time.Second},
+		shield.Options{Rounds: 7, Slot: 40 * time.Millisecond},
+		logs.Options{Rounds: 3, Lines: 300_000},
 	}
 }
 
@@ -80,6 +88,8 @@ func subjects() []subject {
 		{"redis", func(l length) (report.Section, error) { return shared.Redis(l.shared) }},
 		{"proxy", func(l length) (report.Section, error) { return wire.Proxies(l.wire) }},
 		{"asked", func(l length) (report.Section, error) { return asked.Fronts(l.asked) }},
+		{"inspection", func(l length) (report.Section, error) { return shield.Inspection(l.shield) }},
+		{"replay", func(l length) (report.Section, error) { return logs.Replay(l.logs) }},
 	}
 }
 

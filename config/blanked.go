@@ -136,11 +136,7 @@ func section(v reflect.Value, brief bool) *yaml.Node {
 		if empty {
 			continue
 		}
-		value := tree(f.value, brief)
-		if f.secret && f.value.String() != "" {
-			value.Value = blank
-		}
-		mapping.Content = append(mapping.Content, word(f.key), value)
+		mapping.Content = append(mapping.Content, word(f.key), tree(f.value, brief))
 	}
 	return mapping
 }

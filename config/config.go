@@ -21,9 +21,9 @@ type Config struct {
 	// Address of the admin API, metrics and health. Empty: none.
 	Admin string `yaml:"admin"`
 	// Bearer token of the admin API. Required unless the admin address is loopback.
-	AdminToken string `yaml:"admin_token" secret:"true"`
+	AdminToken Secret `yaml:"admin_token"`
 	// Bearer token that may only read.
-	AdminReadToken string `yaml:"admin_read_token" secret:"true"`
+	AdminReadToken Secret `yaml:"admin_read_token"`
 	// URL of the service behind Weir, for every request that no route takes.
 	Upstream string `yaml:"upstream"`
 	// Upstreams by host and path; the most specific wins.

@@ -26,7 +26,7 @@ func fieldsOf(v reflect.Value) []field {
 		case option == "inline":
 			fields = append(fields, fieldsOf(v.Field(i))...)
 		default:
-			f := field{key: key, value: v.Field(i), secret: sf.Tag.Get("secret") == "true", initial: sf.Tag.Get("default")}
+			f := field{key: key, value: v.Field(i), secret: sf.Type == reflect.TypeFor[Secret](), initial: sf.Tag.Get("default")}
 			if enum := sf.Tag.Get("enum"); enum != "" {
 				f.enum = strings.Split(enum, ",")
 			}

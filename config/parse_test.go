@@ -93,7 +93,7 @@ func TestAppendixAHasEveryKey(t *testing.T) {
 		"store.redis.tls.ca": true, "store.redis.tls.cert": true, "store.redis.tls.key": true, "store.redis.tls.server_name": true,
 	}
 	for variable, o := range overrides(valueOf(c), "") {
-		if !c.given(o.path) && !inWords[o.path] && !strings.HasSuffix(variable, "_FILE") {
+		if !c.Given(o.path) && !inWords[o.path] && !strings.HasSuffix(variable, "_FILE") {
 			t.Errorf("%s is not in appendix A", o.path)
 		}
 	}

@@ -108,8 +108,8 @@ func (c *Config) nearest(field string) (place, bool) {
 	return place{}, false
 }
 
-// given reports whether field stands in the file or the environment, whatever its value.
-func (c *Config) given(field string) bool {
+// Given reports whether field stands in the file or the environment, whatever its value.
+func (c *Config) Given(field string) bool {
 	_, ok := c.places[field]
 	return ok
 }

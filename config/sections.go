@@ -17,7 +17,7 @@ type Store struct {
 // Redis says how a Redis server is reached.
 type Redis struct {
 	// redis:// or rediss:// URL; several, separated by commas, for Sentinel and Cluster.
-	URL string `yaml:"url" secret:"true"`
+	URL Secret `yaml:"url"`
 	// How long an answer is waited for.
 	Timeout Duration `yaml:"timeout"`
 	// Prefix of every key.
@@ -25,7 +25,7 @@ type Redis struct {
 	// ACL user.
 	Username string `yaml:"username"`
 	// Password.
-	Password string `yaml:"password" secret:"true"`
+	Password Secret `yaml:"password"`
 	// TLS settings of the connection.
 	TLS RedisTLS `yaml:"tls"`
 	// Name of the master, for Sentinel.
@@ -83,8 +83,8 @@ type WAF struct {
 	MaxDepth int `yaml:"max_depth"`
 	// Most values in a body; 413 above.
 	MaxValues int `yaml:"max_values"`
-	// Most text that is handed to the rules, without numbers, short words and base64; 413 above. At its
-	// default, fast takes as much as max_body.
+	// Most text that is handed to the rules, without numbers, short words and base64; 413 above. Where it is
+	// not given, fast takes as much as max_body.
 	InspectBytes Size `yaml:"inspect_bytes"`
 	// For the whole of an inspected body, and for a pause in any other; 408 afterwards.
 	BodyTimeout Duration `yaml:"body_timeout"`
@@ -151,7 +151,7 @@ type Keys struct {
 	ForwardSecret bool `yaml:"forward_secret"`
 	// PostgreSQL for the keys of several replicas: postgres://USER:PASSWORD@HOST:5432/NAME. Empty: the
 	// embedded database in data_dir.
-	PostgresURL string `yaml:"postgres_url" secret:"true"`
+	PostgresURL Secret `yaml:"postgres_url"`
 	// How long keys that are known are good while PostgreSQL does not answer. Others are answered 503.
 	Grace Duration `yaml:"grace"`
 }
@@ -242,8 +242,8 @@ type Metrics struct {
 
 // Tracing says where traces go.
 type Tracing struct {
-	// OTLP endpoint. Empty: none.
+	// URL of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; without a path, /v1/traces of that host. Empty: none.
 	OTLPEndpoint string `yaml:"otlp_endpoint"`
-	// Share of requests that are traced, from 0 to 1.
+	// Share of requests that are traced, from 0 to 1, of those whose caller did not decide: traceparent is obeyed.
 	Sample float64 `yaml:"sample"`
 }

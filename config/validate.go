@@ -94,19 +94,19 @@ func (c *Config) validate(known []Problem) []Problem {
 
 // settle gives what the file leaves out a value that suits what the file says.
 func (c *Config) settle() {
-	if !c.given("client.ipv6_tiers") {
+	if !c.Given("client.ipv6_tiers") {
 		maps.DeleteFunc(c.Client.IPv6Tiers, func(bits int, _ Multiple) bool { return bits >= c.Client.IPv6Prefix })
 	}
 	for i := range c.Rules {
 		t := &c.Rules[i].Tarpit
 		at := fmt.Sprintf("rules[%d].tarpit.", i)
-		if !c.given(at + "delay") {
+		if !c.Given(at + "delay") {
 			t.Delay = Duration(5 * time.Second)
 		}
-		if !c.given(at + "max_held") {
+		if !c.Given(at + "max_held") {
 			t.MaxHeld = 100
 		}
-		if !c.given(at + "max_held_per_client") {
+		if !c.Given(at + "max_held_per_client") {
 			t.MaxHeldPerClient = min(2, t.MaxHeld)
 		}
 	}
@@ -114,7 +114,7 @@ func (c *Config) settle() {
 
 func (k *checker) fronts() {
 	k.addresses()
-	if k.Admin != "" && !isLoopback(k.Admin) && k.missing("admin_token", k.AdminToken) {
+	if k.Admin != "" && !isLoopback(k.Admin) && k.missing("admin_token", string(k.AdminToken)) {
 		k.wrong("admin", shown(k.Admin)+" can be reached from outside, and there is no admin_token", "set admin_token or admin_token_file, or listen on 127.0.0.1")
 	}
 	switch {
@@ -268,7 +268,7 @@ func (k *checker) tiers() {
 func (k *checker) answers() {
 	k.want("cors.allow_origin", k.CORS.AllowOrigin, wantOrigins(k.CORS.AllowOrigin))
 	k.want("problem_type_base", k.ProblemTypeBase, wantURL(k.ProblemTypeBase, "https", "http"))
-	if k.LegacyReset != "delta" && k.given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
+	if k.LegacyReset != "delta" && k.Given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
 		k.doubt("legacy_reset", "no answer carries X-RateLimit-Reset", "add headers: legacy or headers: both")
 	}
 }
@@ -281,7 +281,16 @@ func (k *checker) bounds() {
 	k.span("store.redis.timeout", k.Store.Redis.Timeout, Duration(time.Millisecond), Duration(time.Minute))
 	k.between("log.refusals_per_second", k.Log.RefusalsPerSecond, 0, 1_000_000)
 	k.between("metrics.top_clients", k.Metrics.TopClients, 0, 100)
-	if k.Tracing.Sample < 0 || k.Tracing.Sample > 1 {
-		k.wrong("tracing.sample", fmt.Sprint(k.Tracing.Sample), "want 0 to 1")
+	k.tracing()
+}
+
+func (k *checker) tracing() {
+	t := &k.Tracing
+	k.want("tracing.otlp_endpoint", t.OTLPEndpoint, wantURL(t.OTLPEndpoint, "http", "https"))
+	switch {
+	case t.Sample < 0 || t.Sample > 1:
+		k.wrong("tracing.sample", fmt.Sprint(t.Sample), "want 0 to 1")
+	case t.Sample > 0 && k.missing("tracing.otlp_endpoint", t.OTLPEndpoint):
+		k.doubt("tracing.sample", "nothing is traced without an endpoint", "add otlp_endpoint: http://127.0.0.1:4318")
 	}
 }

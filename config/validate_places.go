@@ -10,7 +10,7 @@ import (
 // ReadsKeys reports whether requests are asked for API keys. Weir reads none where the file does not speak of them:
 // the service behind it may have keys of its own in the same header.
 func (c *Config) ReadsKeys() bool {
-	speaks := c.given("keys") || c.Keys.Bearer || c.Keys.Query != "" || c.Keys.PostgresURL != "" ||
+	speaks := c.Given("keys") || c.Keys.Bearer || c.Keys.Query != "" || c.Keys.PostgresURL != "" ||
 		!c.HasJWT() && (len(c.Plans) > 0 || c.NeedsKeys())
 	return speaks && c.hasKeyPlace()
 }
@@ -24,7 +24,7 @@ func (c *Config) hasKeyPlace() bool {
 func (k *checker) keys() {
 	k.want("keys.header", k.Keys.Header, wantKeyHeader(k.Keys.Header))
 	k.want("keys.query", k.Keys.Query, wantParameter(k.Keys.Query))
-	if k.Keys.PostgresURL != "" && !isPostgres(k.Keys.PostgresURL) {
+	if k.Keys.PostgresURL != "" && !isPostgres(string(k.Keys.PostgresURL)) {
 		k.wrong("keys.postgres_url", "no URL of a PostgreSQL database", "want a URL, as in postgres://weir@db.example.com:5432/weir")
 	}
 	k.span("keys.grace", k.Keys.Grace, 0, Duration(24*time.Hour))

@@ -80,7 +80,7 @@ func (k *checker) limit(path string, l *Limit) {
 	k.burst(path, l)
 	k.quota(path, l)
 	k.per(path+".per", l.Per)
-	if l.Algorithm != "" && l.Rate == nil && !k.given(path+".rate") {
+	if l.Algorithm != "" && l.Rate == nil && !k.Given(path+".rate") {
 		k.wrong(path+".algorithm", "only a rate has an algorithm", "remove it")
 	}
 }
@@ -89,12 +89,12 @@ func (k *checker) limit(path string, l *Limit) {
 func (k *checker) oneAmount(path string) {
 	var amounts []string
 	for _, key := range []string{"rate", "in_flight", "quota"} {
-		if k.given(path + "." + key) {
+		if k.Given(path + "." + key) {
 			amounts = append(amounts, key)
 		}
 	}
 	switch {
-	case len(amounts) == 0 && k.given(path):
+	case len(amounts) == 0 && k.Given(path):
 		k.wrong(path, "has no rate, in_flight or quota", "give one, as in rate: 60/1m")
 	case len(amounts) > 1:
 		k.wrong(path+"."+amounts[1], "stands beside "+amounts[0], "keep one; a second limit may hold the other")
@@ -137,7 +137,7 @@ func (k *checker) quota(path string, l *Limit) {
 		return
 	}
 	at := path + ".timezone"
-	if l.Quota == nil && !k.given(path+".quota") {
+	if l.Quota == nil && !k.Given(path+".quota") {
 		k.wrong(at, "only a quota has a time zone", "remove it")
 	}
 	k.zone(at, l.Timezone)
@@ -151,7 +151,7 @@ func (k *checker) period(field string, quota *Rate) {
 }
 
 func (k *checker) per(path string, per List) {
-	if k.given(path) && len(per) == 0 {
+	if k.Given(path) && len(per) == 0 {
 		k.wrong(path, "an empty list", "want at least one, as in per: client")
 	}
 	for i, part := range per {
@@ -168,7 +168,7 @@ func (k *checker) rules() {
 	for i := range k.Rules {
 		r := &k.Rules[i]
 		path := fmt.Sprintf("rules[%d]", i)
-		if k.missing(path+".name", r.Name) && k.given(path) {
+		if k.missing(path+".name", r.Name) && k.Given(path) {
 			k.wrong(path+".name", "missing", "give the rule a name of its own, since counters go by it")
 		}
 		k.name(names, path+".name", r.Name)
@@ -219,7 +219,7 @@ func (k *checker) effect(path string, r *Rule) {
 	}
 	purpose := r.Exempt || r.RequireKey || r.WAF != nil || r.MaxBody > 0
 	for _, key := range []string{"limits", "body", "waf", "max_body", "exempt", "scopes"} {
-		purpose = purpose || k.given(path+"."+key)
+		purpose = purpose || k.Given(path+"."+key)
 	}
 	if !purpose {
 		k.wrong(path, "has no limits", "give limits, or exempt: true; limits: [] only watches")
@@ -231,7 +231,7 @@ func (k *checker) action(path string, r *Rule) {
 	if r.TagHeader != "" && r.Action != "tag" {
 		k.doubt(path+".tag_header", "no request is tagged", "add action: tag")
 	}
-	if !k.given(path + ".tarpit") {
+	if !k.Given(path + ".tarpit") {
 		return
 	}
 	if r.Action != "tarpit" {

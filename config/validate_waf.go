@@ -45,16 +45,16 @@ func (k *checker) size(field string, n, least Size) {
 // tuning judges what a rule may set as well, as far as it is in force: what is zero and was not given is
 // what it is by default.
 func (k *checker) tuning(path string, w RuleWAF) {
-	if w.Paranoia != 0 || k.given(path+".paranoia") {
+	if w.Paranoia != 0 || k.Given(path+".paranoia") {
 		k.between(path+".paranoia", w.Paranoia, 1, 4)
 	}
-	if w.AnomalyThreshold != 0 || k.given(path+".anomaly_threshold") {
+	if w.AnomalyThreshold != 0 || k.Given(path+".anomaly_threshold") {
 		k.between(path+".anomaly_threshold", w.AnomalyThreshold, 1, 10_000)
 	}
-	if w.InspectBytes != 0 || k.given(path+".inspect_bytes") {
+	if w.InspectBytes != 0 || k.Given(path+".inspect_bytes") {
 		k.size(path+".inspect_bytes", w.InspectBytes, 1)
 	}
-	if w.BodyTimeout != 0 || k.given(path+".body_timeout") {
+	if w.BodyTimeout != 0 || k.Given(path+".body_timeout") {
 		k.span(path+".body_timeout", w.BodyTimeout, Duration(time.Millisecond), Duration(24*time.Hour))
 	}
 	for i, language := range w.Languages {
@@ -107,7 +107,7 @@ func (k *checker) exclude(path string, e *Exclude) {
 			k.wrong(path+".until", shown(e.Until), "want a day, as in 2026-12-31")
 		}
 	}
-	if e.Path == "" && e.Parameter == "" && k.given(path) && !k.broken(path+".path") && !k.broken(path+".parameter") {
+	if e.Path == "" && e.Parameter == "" && k.Given(path) && !k.broken(path+".path") && !k.broken(path+".parameter") {
 		k.doubt(path, "turns the rule off everywhere", "give the path and the parameter that it matched by mistake")
 	}
 }

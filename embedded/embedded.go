@@ -48,6 +48,8 @@ type Beside struct {
 	Local  *memory.Store       // counts in its place while it is away
 	Log    *slog.Logger        // is told what is wrong with it
 	Waited func(time.Duration) // is told how long each request waited for it
+	// Changed is told when it is left alone or asked again; in which way it failed, and how; both empty where it is asked again.
+	Changed func(kind, cause string)
 }
 
 // A Shared is a store in which several processes have one count.
@@ -70,8 +72,8 @@ type Engine struct {
 }
 
 // Open returns an engine as the configuration file at path says, which is read once; the environment
-// overrides it as for the program. What the file says of listeners, of upstreams and of the admin address
-// is passed over. The engine is to be closed.
+// overrides it as for the program. What the file says of listeners, of upstreams, of the admin address and
+// of traces is passed over. The engine is to be closed.
 func Open(path string, o Options) (*Engine, error) {
 	cfg, problems, err := config.Load(path, os.Environ())
 	if err != nil {
@@ -112,7 +114,9 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	}
 	e := &Engine{memory: memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})}
 	var j *journal.Journal
-	if err := e.share(cfg, o, func(d time.Duration) { j.StoreWaited(d) }); err != nil {
+	beside := Beside{Local: e.memory, Log: slog.Default(),
+		Waited: func(d time.Duration) { j.StoreWaited(d) }, Changed: func(kind, cause string) { j.BreakerChanged(kind, cause) }}
+	if err := e.share(cfg, o, beside); err != nil {
 		e.memory.Close()
 		return nil, err
 	}
@@ -132,7 +136,7 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 }
 
 // share opens the shared store, if cfg names one.
-func (e *Engine) share(cfg *config.Config, o Options, waited func(time.Duration)) (err error) {
+func (e *Engine) share(cfg *config.Config, o Options, b Beside) (err error) {
 	switch {
 	case cfg.Store.Redis.URL == "":
 		if cfg.HasQuota() {
@@ -142,7 +146,7 @@ func (e *Engine) share(cfg *config.Config, o Options, waited func(time.Duration)
 	case o.Shared == nil:
 		return errShared
 	}
-	e.shared, err = o.Shared(cfg, Beside{Local: e.memory, Log: slog.Default(), Waited: waited})
+	e.shared, err = o.Shared(cfg, b)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/waf"
@@ -27,7 +28,7 @@ type CoreRules struct {
 type Firewalls struct {
 	All []*waf.WAF // one for each of [policy.Policy.Firewalls], in its order
 
-	sets  map[set]waf.Ruleset
+	sets  map[set]*loaded
 	slots *waf.Slots
 	queue queue
 }
@@ -36,6 +37,19 @@ type Firewalls struct {
 type set struct {
 	ruleset, languages string
 	paranoia, values   int
+}
+
+// A loaded is a rule set, and who looks again at what it lets pass, or nil.
+type loaded struct {
+	waf.Ruleset
+	insight *waf.Insight
+}
+
+func (l *loaded) Close() error {
+	if l.insight == nil {
+		return l.Ruleset.Close()
+	}
+	return errors.Join(l.insight.Close(), l.Ruleset.Close())
 }
 
 // A queue is what requests wait for their inspection in.
@@ -48,7 +62,7 @@ type queue struct {
 // rule sets that both have. core loads the core rule set; nil: there is none. Every set that is loaded is
 // tried: one that does not tell an attack from an ordinary request is no firewall.
 func NewFirewalls(c *config.Config, p *policy.Policy, core func(CoreRules) (waf.Ruleset, error), prev *Firewalls) (*Firewalls, error) {
-	f := &Firewalls{sets: map[set]waf.Ruleset{}, queue: queue{maxWait: time.Duration(c.WAF.MaxWait)}}
+	f := &Firewalls{sets: map[set]*loaded{}, queue: queue{maxWait: time.Duration(c.WAF.MaxWait)}}
 	if c.WAF.OnSaturation == "pass" {
 		f.queue.pass = waf.PassSaturated
 	}
@@ -63,10 +77,11 @@ func NewFirewalls(c *config.Config, p *policy.Policy, core func(CoreRules) (waf.
 			return nil, errors.Join(err, f.CloseUnused(prev))
 		}
 		f.All = append(f.All, waf.New(waf.Options{
-			Rules:     rules,
+			Rules:     rules.Ruleset,
+			Insight:   rules.insight,
 			Limits:    feed.Limits{Depth: spec.Depth, Values: spec.Values, Bytes: int(spec.Bytes), Inflated: int(spec.Inflated)},
 			Threshold: spec.Threshold,
-			Exclude:   exclusions(c.WAF.Exclude),
+			Exclude:   Exclusions(c.WAF.Exclude),
 			Mask:      p.Mask(),
 			Slots:     f.slots,
 		}))
@@ -75,7 +90,7 @@ func NewFirewalls(c *config.Config, p *policy.Policy, core func(CoreRules) (waf.
 }
 
 // ruleset returns the rules of spec, loaded once.
-func (f *Firewalls) ruleset(spec *policy.Firewall, core func(CoreRules) (waf.Ruleset, error), prev *Firewalls) (waf.Ruleset, error) {
+func (f *Firewalls) ruleset(spec *policy.Firewall, core func(CoreRules) (waf.Ruleset, error), prev *Firewalls) (*loaded, error) {
 	key := set{ruleset: spec.Ruleset}
 	if spec.Ruleset != "fast" {
 		key = set{spec.Ruleset, spec.Languages, spec.Paranoia, spec.Values}
@@ -88,12 +103,22 @@ func (f *Firewalls) ruleset(spec *policy.Firewall, core func(CoreRules) (waf.Rul
 		f.sets[key] = rules
 		return rules, nil
 	}
-	rules, err := load(key, core)
+	made, err := load(key, core)
 	if err != nil {
 		return nil, fmt.Errorf("waf.ruleset %s: %w", spec.Ruleset, err)
 	}
+	rules = &loaded{made, insight(key, core)}
 	f.sets[key] = rules
-	return rules, probe(rules)
+	return rules, probe(made)
+}
+
+// insight returns who looks by paranoia 2 at what the core rule set lets pass at paranoia 1; nil for any other set.
+func insight(key set, core func(CoreRules) (waf.Ruleset, error)) *waf.Insight {
+	if key.ruleset == "fast" || key.paranoia != 1 {
+		return nil
+	}
+	key.paranoia = 2
+	return waf.NewInsight(func() (waf.Ruleset, error) { return load(key, core) })
 }
 
 // errNoCore is why an embedded engine does not have the core rule set without being given it.
@@ -121,8 +146,8 @@ func (f *Firewalls) CloseUnused(next *Firewalls) error {
 	return errors.Join(errs...)
 }
 
-// exclusions reads what the configuration says, which was checked.
-func exclusions(from []config.Exclude) []waf.Exclusion {
+// Exclusions reads what the configuration says, which was checked.
+func Exclusions(from []config.Exclude) []waf.Exclusion {
 	all := make([]waf.Exclusion, len(from))
 	for i, e := range from {
 		all[i] = waf.Exclusion{Rule: e.Rule, Path: e.Path, Parameter: e.Parameter, Reason: e.Reason, Shadow: e.Shadow}
@@ -139,10 +164,10 @@ var errProbe = errors.New("the rule set does not tell an attack from an ordinary
 func probe(rules waf.Ruleset) error {
 	w := waf.New(waf.Options{Rules: rules, Limits: feed.Limits{Depth: 64, Values: 2000, Bytes: 1 << 20, Inflated: 1 << 20}})
 	for query, blocks := range map[string]bool{"q=1'+UNION+SELECT+password+FROM+users--+-": true, "q=wooden+chairs&page=2": false} {
-		in := &waf.Input{Mode: waf.ModeBlock, Method: "GET", Proto: "HTTP/1.1", Host: "probe.example", Path: "/v1/items", Query: query,
+		in := &waf.Input{Mode: weir.Enforce, Method: "GET", Proto: "HTTP/1.1", Host: "probe.example", Path: "/v1/items", Query: query,
 			Header: http.Header{"User-Agent": {"weir"}, "Accept": {"*/*"}}}
-		var r waf.Result
-		if w.Inspect(context.Background(), in, &r); (r.Verdict == waf.Block) != blocks || r.Verdict == waf.FailOpen {
+		var r weir.Inspection
+		if w.Inspect(context.Background(), in, &r); (r.Verdict == weir.Blocked) != blocks || r.Verdict == weir.FailedOpen {
 			return errProbe
 		}
 	}

@@ -8,9 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
-	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/waf"
 )
@@ -121,22 +119,9 @@ func TestCoreRulesHaveToBeGiven(t *testing.T) {
 	}
 }
 
-// From blocked requests comes the narrowest exclusion; what no rule blocked proposes none.
-func TestPropose(t *testing.T) {
-	match := weir.Match{Rule: "942100", Class: "sqli", Location: "json", Name: "note", Score: 5}
-	blocked := []journal.Blocked{
-		{Path: "/notes", Matches: []weir.Match{match}}, {Path: "/notes", Matches: []weir.Match{match}}, {Path: "/x", Refused: "max_depth"},
-	}
-	got := Propose(blocked, 5, day)
-	want := []waf.Proposal{{Exclusion: waf.Exclusion{Rule: "942100", Path: "=/notes", Parameter: "note", Until: day, Shadow: true}, Released: 2}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 // An exclusion holds until the end of its last day.
 func TestExclusions(t *testing.T) {
-	got := exclusions([]config.Exclude{{Rule: "1", Path: "/a", Parameter: "q", Reason: "prose", Until: "2026-12-31", Shadow: true}, {Rule: "2"}})
+	got := Exclusions([]config.Exclude{{Rule: "1", Path: "/a", Parameter: "q", Reason: "prose", Until: "2026-12-31", Shadow: true}, {Rule: "2"}})
 	want := []waf.Exclusion{{Rule: "1", Path: "/a", Parameter: "q", Reason: "prose", Until: day, Shadow: true}, {Rule: "2"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

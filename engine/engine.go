@@ -32,6 +32,8 @@ type Snapshot struct {
 	Firewalls []*waf.WAF
 	// Whoami is set if askers may ask what was resolved for them.
 	Whoami bool
+	// Tracer follows requests on the HTTP road. Nil: nobody does.
+	Tracer Tracer
 	// Verifier proves API keys and tokens; nil: none are read.
 	Verifier Verifier
 	// Secrets are where requests bear API keys that are taken off what passes; nil: nothing is.
@@ -93,7 +95,7 @@ type Engine struct {
 	now       func() time.Time
 	leases    atomic.Uint64
 	decisions sync.Pool
-	inquiries sync.Pool
+	inputs    sync.Pool
 	watch     watch
 }
 
@@ -102,7 +104,7 @@ func New(s *Snapshot, j *journal.Journal, now func() time.Time) *Engine {
 	e := &Engine{journal: j, now: now}
 	e.leases.Store(rand.Uint64()) // replicas of one store must not hold each other's leases
 	e.decisions.New = func() any { return new(weir.Decision) }
-	e.inquiries.New = func() any { return new(inquiry) }
+	e.inputs.New = func() any { return new(waf.Input) }
 	e.current.Store(s)
 	return e
 }

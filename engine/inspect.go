@@ -29,12 +29,6 @@ func (s *Snapshot) Firewall(d *weir.Decision) *weir.Firewall {
 	return nil
 }
 
-// An inquiry is one question to a firewall. Its memory is used again.
-type inquiry struct {
-	input  waf.Input
-	result waf.Result
-}
-
 // Inspect has the firewall judge the request of d, which passed, and makes it a rejection if it blocks. Where
 // d is not to be inspected it does nothing. It keeps nothing of c.
 func (e *Engine) Inspect(ctx context.Context, s *Snapshot, d *weir.Decision, c Content) {
@@ -42,54 +36,54 @@ func (e *Engine) Inspect(ctx context.Context, s *Snapshot, d *weir.Decision, c C
 	if f == nil || d.Refused() {
 		return
 	}
-	q := e.inquiries.Get().(*inquiry)
-	q.fill(d, f, &c)
-	s.Firewalls[f.Set].Inspect(ctx, &q.input, &q.result)
-	q.tell(&d.Inspection)
+	in, w, i := e.inputs.Get().(*waf.Input), s.Firewalls[f.Set], &d.Inspection
+	fill(in, d, f, &c)
+	began := e.now()
+	w.Inspect(ctx, in, i)
+	i.Took = e.now().Sub(began)
+	if look := w.Again(in, i.Verdict); look != nil {
+		e.again(d, look)
+	}
 	if c.TooLong {
-		notWhole(&d.Inspection)
+		notWhole(i)
 	}
-	if d.Inspection.Found() {
-		d.Inspection.Incident = rand.Text()[:incidentLen]
+	if i.Found() {
+		i.Incident = incident()
 	}
-	if d.Inspection.Verdict == weir.Blocked {
-		d.Refuse(reason(&d.Inspection), q.result.HTTP)
+	if i.Verdict == weir.Blocked {
+		d.Refuse(reason(i), i.HTTP)
 	}
-	q.input = waf.Input{} // what it points to is the request's
-	e.inquiries.Put(q)
+	*in = waf.Input{} // what it points to is the request's
+	e.inputs.Put(in)
 }
 
-// incidentLen is the length of an incident's name: 60 random bits.
-const incidentLen = 12
+// again tells the journal what a second look at d's request finds, some time after it was answered.
+func (e *Engine) again(d *weir.Decision, look func(tell func(weir.Inspection))) {
+	kept := weir.Decision{At: d.At, Client: d.Client, Rule: d.Rule, Request: d.Request}
+	kept.Request.Header = nil
+	look(func(i weir.Inspection) {
+		i.Incident = incident()
+		kept.Inspection = i
+		e.journal.Insight(&kept)
+	})
+}
 
-// modes are the firewall's words for what may follow an inspection.
-var modes = [...]waf.Mode{weir.Enforce: waf.ModeBlock, weir.Shadow: waf.ModeDetect, weir.Off: waf.ModeOff}
+// incident returns a new incident's name: 60 random bits.
+func incident() string { return rand.Text()[:12] }
 
 // fill puts the question.
-func (q *inquiry) fill(d *weir.Decision, f *weir.Firewall, c *Content) {
+func fill(in *waf.Input, d *weir.Decision, f *weir.Firewall, c *Content) {
 	r := &d.Request
-	q.input = waf.Input{
-		Mode: modes[f.Mode], Now: d.At, Client: d.Client.APIKey, Addr: d.Client.Addr,
+	*in = waf.Input{
+		Mode: f.Mode, Now: d.At, Client: d.Client.APIKey, Addr: d.Client.Addr,
 		Method: r.Method, Proto: c.Proto, Host: r.Host, Path: r.Path, Query: r.Query, Header: r.Header,
 		Body: c.Body, Chunked: c.Chunked, NoBody: c.Absent,
 	}
 	if c.Header != nil {
-		q.input.Header = c.Header
+		in.Header = c.Header
 	}
-	if q.input.Client == "" {
-		q.input.Client = d.Client.Key()
-	}
-}
-
-// tell writes down the answer.
-func (q *inquiry) tell(to *weir.Inspection) {
-	r := &q.result
-	*to = weir.Inspection{
-		Verdict: weir.Verdict(r.Verdict), Ruleset: r.Ruleset, Inspected: r.Inspected, Score: r.Score, Matches: to.Matches[:0],
-		Refused: r.Refused, Detail: r.Detail, Fault: r.Fault, Trace: r.Trace,
-	}
-	for _, m := range r.Matches {
-		to.Matches = append(to.Matches, weir.Match(m))
+	if in.Client == "" {
+		in.Client = d.Client.Key()
 	}
 }
 

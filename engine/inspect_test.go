@@ -108,7 +108,7 @@ func TestInspect(t *testing.T) {
 				if got.Found() != (got.Incident != "") || (got.Fault == "panic") != strings.Contains(got.Trace, "panics") {
 					t.Errorf("%+v", got)
 				}
-				got.Matches, got.Incident, got.Trace = nil, "", ""
+				got.Matches, got.Incident, got.Trace, got.HTTP, got.Took, got.Threshold = nil, "", "", 0, 0, 0
 				if diff := cmp.Diff(test.want, got); diff != "" || d.Action != test.action || d.Reason != test.reason || d.HTTP != test.status {
 					t.Errorf("%v, %s, %d, want %v, %s, %d (-want +got)\n%s", d.Action, d.Reason, d.HTTP, test.action, test.reason, test.status, diff)
 				}
@@ -143,12 +143,47 @@ func TestAPanicIsOneRequestsOwn(t *testing.T) {
 	}
 }
 
-// The words of the firewall and of the decision are the same.
-func TestVerdictsAreTheFirewalls(t *testing.T) {
-	for i, name := range weir.Verdicts() {
-		if got := waf.Verdict(i).String(); got != name {
-			t.Errorf("verdict %d: %s and %s", i, name, got)
+// What passed and is looked at again comes into the journal later, apart from what was blocked, and changes nothing.
+// How long inspections took is told by the engine's clock.
+func TestInsightsAreTold(t *testing.T) {
+	_, book, _ := inspecting(t, "default: {limits: []}", func(*waf.Case) {}, nil)
+	insight := waf.NewInsight(func() (waf.Ruleset, error) { return judge(finds), nil })
+	w := waf.New(waf.Options{Rules: judge(func(*waf.Case) {}), Insight: insight, Limits: feed.Limits{Depth: 5, Values: 100, Bytes: 1000, Inflated: 1000}})
+	now := time.Now()
+	p, _ := policy.Compile(config.Default())
+	store := memory.New(memory.Options{MaxKeys: 100})
+	t.Cleanup(store.Close)
+	s := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(respond.Options{}), Firewalls: []*waf.WAF{w}}
+	e := engine.New(s, book, func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	})
+	for range 100_000 { // the first look loads, those after it find
+		d := e.Decide(context.Background(), s, asks("/items/77"))
+		e.Inspect(context.Background(), s, d, engine.Content{Body: []byte("{}")})
+		if d.Inspection.Verdict != weir.Clean || d.Inspection.Took != time.Second {
+			t.Fatalf("%+v", d.Inspection)
 		}
+		e.Record(s, d, weir.Outcome{HTTP: 200})
+		if e := book.Insights(1); len(e) > 0 {
+			break
+		}
+	}
+	if err := insight.Close(); err != nil { // waits for the look
+		t.Fatal(err)
+	}
+	list := book.Insights(10)
+	if len(list) == 0 || len(book.Blocked(10)) != 0 {
+		t.Fatalf("insights %+v, blocked %+v", list, book.Blocked(10))
+	}
+	got := list[0]
+	if got.Incident == "" || got.Time.IsZero() || len(got.Matches) != 1 {
+		t.Errorf("%+v", got)
+	}
+	got.Incident, got.Time, got.Matches = "", time.Time{}, nil
+	want := journal.Blocked{Verdict: "insight", Front: "proxy", Client: "203.0.113.0/24", Method: "POST", Path: "/items/77", Rule: "default", Ruleset: "fast", Score: 5, Most: 5}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

@@ -18,7 +18,7 @@ const DefaultKeep = 1000
 type Blocked struct {
 	Time     time.Time    `json:"time"`
 	Incident string       `json:"incident"`
-	Verdict  string       `json:"verdict"` // block or detect
+	Verdict  string       `json:"verdict"` // block, detect or insight
 	Front    string       `json:"front"`
 	Client   string       `json:"client"`  // as the log writes it
 	APIKey   string       `json:"api_key"` // its id, or empty
@@ -28,15 +28,17 @@ type Blocked struct {
 	Ruleset  string       `json:"ruleset"`
 	Status   int          `json:"status"` // the HTTP status that was sent; 0 if none was
 	Score    int          `json:"score"`
-	Refused  string       `json:"refused"` // the limit or form that was not kept, or empty
+	Most     int          `json:"threshold"` // the score at which it is refused; 0 where that is not why
+	Refused  string       `json:"refused"`   // the limit or form that was not kept, or empty
 	Matches  []weir.Match `json:"matches"`
 }
 
 // blockedRing keeps the last blocked requests.
 type blockedRing struct {
-	mu   sync.Mutex
-	keep int
-	list []Blocked // the newest last
+	mu    sync.Mutex
+	keep  int
+	list  []Blocked // the newest last
+	added uint64    // since the start
 }
 
 func newBlockedRing(keep int) *blockedRing {
@@ -67,21 +69,58 @@ func (r *blockedRing) add(b Blocked) {
 		r.shorten(r.keep - 1)
 	}
 	r.list = append(r.list, b)
+	r.added++
 }
 
 // last returns at most n, the newest first.
 func (r *blockedRing) last(n int) []Blocked {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n = max(0, min(n, r.keep, len(r.list)))
-	last := slices.Clone(r.list[len(r.list)-n:])
+	last := slices.Clone(r.kept(n))
 	slices.Reverse(last)
 	return last
+}
+
+// kept returns the last n, or as many as are kept, the newest last.
+func (r *blockedRing) kept(n int) []Blocked {
+	return r.list[len(r.list)-max(0, min(n, r.keep, len(r.list))):]
+}
+
+// forget drops those from before a moment.
+func (r *blockedRing) forget(before time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = slices.DeleteFunc(r.list, func(b Blocked) bool { return b.Time.Before(before) })
 }
 
 // Blocked returns the last n requests that the firewall blocked or would have blocked, or as many as are
 // kept, newest first.
 func (j *Journal) Blocked(n int) []Blocked { return j.blocked.last(n) }
+
+// mostInsights is how many findings of second looks are kept.
+const mostInsights = 100
+
+// Insights returns the last n requests that passed and in which stricter rules, on a second look, found an
+// attack; at most 100, newest first.
+func (j *Journal) Insights(n int) []Blocked { return j.insights.last(n) }
+
+// Insight notes what a second look at a request that passed has found: d has that in place of its inspection.
+// It keeps nothing of d after it returned.
+func (j *Journal) Insight(d *weir.Decision) {
+	if j.quiet {
+		return
+	}
+	i := &d.Inspection
+	j.counts.firewall.look(i)
+	switch {
+	case i.Found():
+		b := j.blockedOf(d, weir.Outcome{})
+		b.Verdict = "insight"
+		j.insights.add(b)
+	case i.Verdict == weir.FailedOpen:
+		j.fault(d, weir.Outcome{}, "a second look failed")
+	}
+}
 
 // inspected notes what the firewall found.
 func (j *Journal) inspected(d *weir.Decision, o weir.Outcome) {
@@ -93,21 +132,48 @@ func (j *Journal) inspected(d *weir.Decision, o weir.Outcome) {
 			j.line(d, o, slog.LevelInfo, "would be blocked")
 		}
 	case i.Verdict == weir.FailedOpen:
-		j.line(d, o, slog.LevelError, "passed uninspected", slog.String("fault", i.Fault), slog.String("trace", i.Trace))
+		j.failing.note(i.Fault, d.At.Add(o.Duration))
+		j.fault(d, o, "passed uninspected")
 	}
 }
 
-// line writes a log line about what the firewall found, unless this second has had its share of lines.
-func (j *Journal) line(d *weir.Decision, o weir.Outcome, level slog.Level, text string, more ...slog.Attr) {
-	suppressed, ok := j.lines.take(d.At.Add(o.Duration))
+// fault writes a log line about a fault of the firewall's.
+func (j *Journal) fault(d *weir.Decision, o weir.Outcome, text string) {
+	i := &d.Inspection
+	more := []slog.Attr{slog.String("fault", i.Fault)}
+	if i.Detail != "" {
+		more = append(more, slog.String("detail", i.Detail))
+	}
+	if i.Trace != "" {
+		more = append(more, slog.String("trace", i.Trace))
+	}
+	j.write(j.faultLines, event{d, o, slog.LevelError, text}, more...)
+}
+
+// line writes a log line about what the firewall found, or a refusal.
+func (j *Journal) line(d *weir.Decision, o weir.Outcome, level slog.Level, text string) {
+	j.write(j.lines, event{d, o, level, text})
+}
+
+// An event is what a log line is about.
+type event struct {
+	d     *weir.Decision
+	o     weir.Outcome
+	level slog.Level
+	text  string
+}
+
+// write writes a log line, unless this second has had its share of lines.
+func (j *Journal) write(share *lineLimit, e event, more ...slog.Attr) {
+	suppressed, ok := share.take(e.d.At.Add(e.o.Duration))
 	if !ok {
 		return
 	}
-	attrs := append(j.about(d, o), more...)
+	attrs := append(j.about(e.d, e.o), more...)
 	if suppressed > 0 {
 		attrs = append(attrs, slog.Uint64("suppressed", suppressed))
 	}
-	j.log.LogAttrs(context.Background(), level, text, attrs...)
+	j.log.LogAttrs(context.Background(), e.level, e.text, attrs...)
 }
 
 // found tells a log line what matched.
@@ -131,7 +197,7 @@ func (j *Journal) blockedOf(d *weir.Decision, o weir.Outcome) Blocked {
 	b := Blocked{
 		Time: d.At, Incident: i.Incident, Verdict: i.Verdict.String(), Front: frontNames[frontIndex(d.Request.Front)],
 		APIKey: d.Client.APIKey, Method: printable(d.Request.Method, maxMethod), Path: j.secrets.template(d.Request.Path),
-		Ruleset: i.Ruleset, Status: o.HTTP, Score: i.Score, Refused: i.Refused, Matches: slices.Clone(i.Matches),
+		Ruleset: i.Ruleset, Status: o.HTTP, Score: i.Score, Most: i.Threshold, Refused: i.Refused, Matches: slices.Clone(i.Matches),
 	}
 	if hasClient(&d.Client) {
 		b.Client = j.masker.client(&d.Client)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,12 +53,15 @@ func (j *Journal) Findings() []Finding {
 	return findings
 }
 
-// Run looks at the breaker every second, and every 10 seconds at the chain diagnosis, of which it logs what
+// Run writes down every second what was blocked, looks at the breaker every second, and every 10 seconds at the chain diagnosis, of which it logs what
 // appeared and what is gone, and at evictions, of which it warns, until ctx ends. It is run once.
 func (j *Journal) Run(ctx context.Context) {
 	tick, glance := time.NewTicker(diagnoseEvery), time.NewTicker(time.Second)
 	defer tick.Stop()
 	defer glance.Stop()
+	var saving sync.WaitGroup // apart: a disk may be slow
+	saving.Go(func() { j.saveUntil(ctx) })
+	defer saving.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -69,6 +73,20 @@ func (j *Journal) Run(ctx context.Context) {
 			j.talkers.finish(j.now())
 			j.diagnose()
 			j.evictions.look(j.now(), j.log)
+		}
+	}
+}
+
+// saveUntil calls Save every second until ctx ends.
+func (j *Journal) saveUntil(ctx context.Context) {
+	tick := time.NewTicker(saveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			j.Save()
 		}
 	}
 }

@@ -12,6 +12,9 @@ import (
 // reason.
 var wafFaults = [...]string{"panic", "saturated"}
 
+// lookResults are what comes of a second look at a request that passed, the only values of the label result.
+var lookResults = [...]string{"pass", "found", "failed"}
+
 // maxWAFRules is how many of the firewall's rules are counted apart, for each rule of the policy.
 const maxWAFRules = 64
 
@@ -19,6 +22,19 @@ const maxWAFRules = 64
 type firewallCounts struct {
 	verdicts [weir.FailedOpen + 1]atomic.Uint64
 	faults   [len(wafFaults)]atomic.Uint64
+	looks    [len(lookResults)]atomic.Uint64
+}
+
+// look counts a second look.
+func (c *firewallCounts) look(i *weir.Inspection) {
+	result := 0
+	switch {
+	case i.Found():
+		result = 1
+	case i.Fault != "":
+		result = 2
+	}
+	c.looks[result].Add(1)
 }
 
 // add counts one inspection under a rule of the policy. Requests that pass are counted without waiting or
@@ -83,6 +99,12 @@ func (c *firewallCounts) emitFaults(e emit) {
 	}
 }
 
+func (c *firewallCounts) emitLooks(e emit) {
+	for i, name := range lookResults {
+		e(float64(c.looks[i].Load()), name)
+	}
+}
+
 func (c *firewallCounts) emitVerdicts(e emit) {
 	for i, name := range weir.Verdicts() {
 		e(float64(c.verdicts[i].Load()), name)
@@ -99,6 +121,7 @@ func firewallFamilies(c *counts) []family {
 				}
 			}, "rule", "namespace"),
 		counter("waf_errors_total", "Requests that were not inspected, and why.", c.firewall.emitFaults, "reason"),
+		counter("waf_insights_total", "Requests that passed and were looked at again by stricter rules, by what came of it.", c.firewall.emitLooks, "result"),
 		counter("waf_verdicts_total", "Requests by what the firewall found.", c.firewall.emitVerdicts, "verdict"),
 	}
 }

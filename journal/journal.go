@@ -36,6 +36,7 @@ type Options struct {
 
 	Mask *mask.Masker // what hides secrets in paths and hosts; nil: nothing is hidden
 	Keep int          // how many blocked requests are kept; 0: DefaultKeep
+	Dir  string       // the data directory, in which they outlive the process; empty: they do not
 
 	Backend string // what the store is: memory, also if empty, or redis
 	Gauges  Gauges
@@ -81,15 +82,24 @@ type Journal struct {
 	diagnosis *diagnosis
 	masker    *masker
 	lines     *lineLimit
-	evictions evictionAlarm
-	secrets   *secrets
-	blocked   *blockedRing
-	quotas    *quotas
-	plans     minutely     // keys that are refused for their plan
-	top       atomic.Int64 // clients that are metrics
+
+	faultLines *lineLimit // of the firewall's faults, however many refusals there are
+	evictions  evictionAlarm
+	secrets    *secrets
+	blocked    *blockedRing
+	file       *blockedFile // nil: there is no data directory
+	insights   *blockedRing
+	failing    failing
+	top        atomic.Int64 // clients that are metrics
+	quotas     *quotas
+	plans      minutely // keys that are refused for their plan
 }
 
-// New returns a journal in which nothing stands yet.
+// faultsPerSecond is how many log lines are written about the firewall's faults, at most.
+const faultsPerSecond = 5
+
+// New returns a journal in which nothing stands yet, but for the requests that the data directory says were
+// blocked.
 func New(o Options) *Journal {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -104,6 +114,8 @@ func New(o Options) *Journal {
 		ring:      newRing(o.Recent),
 		secrets:   new(secrets),
 		blocked:   newBlockedRing(o.Keep),
+		file:      newBlockedFile(o.Dir),
+		insights:  newBlockedRing(mostInsights),
 		quotas:    newQuotas(),
 		talkers:   newTalkers(),
 		breaker:   breakerHistory{open: o.Gauges.BreakerOpen},
@@ -111,6 +123,13 @@ func New(o Options) *Journal {
 		masker:    newMasker(o.Addresses),
 		lines:     newLineLimit(o.RefusalsPerSecond),
 		evictions: evictionAlarm{read: o.Gauges.MemoryEvictions},
+
+		faultLines: newLineLimit(faultsPerSecond),
+	}
+	if j.file != nil {
+		if err := j.file.load(j.blocked, j.now()); err != nil {
+			j.log.Warn("what was blocked before this start is not known", "err", err)
+		}
 	}
 	j.secrets.masker.Store(o.Mask)
 	j.top.Store(int64(o.TopClients))
@@ -163,6 +182,19 @@ func (j *Journal) Recent(n int) []Entry {
 		e.Host = j.secrets.host(e.Host, len(e.Host) > maxHost-utf8.UTFMax)
 	}
 	return entries
+}
+
+// HidePath returns a path as it may be written down: without the secrets in it, and not longer than the ring
+// has it.
+func (j *Journal) HidePath(path string) string {
+	short := cut(path, maxPath)
+	return j.secrets.path(short, len(short) < len(path))
+}
+
+// HideHost returns a host as it may be written down.
+func (j *Journal) HideHost(host string) string {
+	short := cut(host, maxHost)
+	return j.secrets.host(short, len(short) < len(host))
 }
 
 // Totals returns what was counted since the start.

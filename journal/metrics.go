@@ -23,7 +23,12 @@ type metrics struct {
 	upstream     prometheus.Histogram // seconds
 	store        prometheus.Histogram // seconds
 	chainEntries prometheus.Histogram
+	inspections  *prometheus.HistogramVec       // seconds
+	byRuleset    map[string]prometheus.Observer // of inspections; never changed
 }
+
+// rulesets are the only values of the label ruleset.
+var rulesets = [...]string{"fast", "crs"}
 
 func newMetrics(c *counts, g *diagnosis, o Options) *metrics {
 	m := &metrics{
@@ -39,7 +44,15 @@ func newMetrics(c *counts, g *diagnosis, o Options) *metrics {
 			Help: "Entries of the header that the client was looked for in; 7 stands for more, too.",
 		}),
 	}
-	m.registry.MustRegister(m.requests, m.upstream, m.store, m.chainEntries)
+	m.inspections = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "weir_waf_duration_seconds", Help: "Time that an inspection took, with the wait for a place.",
+		Buckets: []float64{.00001, .000025, .0001, .00025, .001, .0025, .01, .025, .05, .1, .25, 1},
+	}, []string{"ruleset"})
+	m.byRuleset = map[string]prometheus.Observer{}
+	for _, name := range rulesets {
+		m.byRuleset[name] = m.inspections.WithLabelValues(name)
+	}
+	m.registry.MustRegister(m.requests, m.upstream, m.store, m.chainEntries, m.inspections)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, families := range [][]family{decisionFamilies(c), storeFamilies(c, o), firewallFamilies(c), clientFamilies(c, g), processFamilies(c, o), gaugeFamilies(o.Gauges), keyFamilies(o.Gauges.APIKeys)} {
 		for _, f := range families {
@@ -62,6 +75,9 @@ func (m *metrics) observe(d *weir.Decision, o weir.Outcome) {
 	m.requests.Observe(o.Duration.Seconds())
 	if o.Upstream > 0 {
 		m.upstream.Observe(o.Upstream.Seconds())
+	}
+	if set := m.byRuleset[d.Inspection.Ruleset]; set != nil {
+		set.Observe(d.Inspection.Took.Seconds())
 	}
 	if hasClient(&d.Client) {
 		m.chainEntries.Observe(float64(d.Client.Chain.Entries))

@@ -119,8 +119,15 @@ func TestScrape(t *testing.T) {
 		`weir_upstream_failures_total`:                                      1,
 		`weir_waf_blocks_total{namespace="search",rule="other"}`:            0,
 		`weir_waf_blocks_total{namespace="static",rule="other"}`:            0,
+		`weir_waf_duration_seconds_count{ruleset="crs"}`:                    0,
+		`weir_waf_duration_seconds_count{ruleset="fast"}`:                   0,
+		`weir_waf_duration_seconds_sum{ruleset="crs"}`:                      0,
+		`weir_waf_duration_seconds_sum{ruleset="fast"}`:                     0,
 		`weir_waf_errors_total{reason="panic"}`:                             0,
 		`weir_waf_errors_total{reason="saturated"}`:                         0,
+		`weir_waf_insights_total{result="failed"}`:                          0,
+		`weir_waf_insights_total{result="found"}`:                           0,
+		`weir_waf_insights_total{result="pass"}`:                            0,
 		`weir_waf_verdicts_total{verdict="block"}`:                          0,
 		`weir_waf_verdicts_total{verdict="detect"}`:                         0,
 		`weir_waf_verdicts_total{verdict="fail_open"}`:                      0,
@@ -264,9 +271,9 @@ func checkLabels(t *testing.T, series map[string]float64) {
 		"class":   regexp.MustCompile(`^([1-5]xx|none)$`),
 		"code":    regexp.MustCompile(`^(` + strings.Join(weir.AllCodes.Names(), "|") + `)$`),
 		"front":   regexp.MustCompile(`^(` + strings.Join(frontNames[:], "|") + `)$`),
-		"le":      regexp.MustCompile(`^([0-9.]+|\+Inf)$`),
+		"le":      regexp.MustCompile(`^([0-9.]+|[0-9.]+e-05|\+Inf)$`),
 		"outcome": regexp.MustCompile(`^(direct|forwarded|header|all_trusted|peer_only|unresolved)$`),
-		"result":  regexp.MustCompile(`^(success|failure)$`),
+		"result":  regexp.MustCompile(`^(success|failure|pass|found|failed)$`),
 		"rule":    regexp.MustCompile(`^(search|static|none|other)$`),
 		"rank":    regexp.MustCompile(`^([1-9]|[1-9][0-9]|100)$`),
 		"client":  regexp.MustCompile(`^(11\.[0-9.]+\.0/24|unresolved:none)$`), // one of each rank
@@ -274,6 +281,7 @@ func checkLabels(t *testing.T, series map[string]float64) {
 
 		"namespace": regexp.MustCompile(`^(search|static|none|other)$`),
 		"reason":    regexp.MustCompile(`^(panic|saturated)$`),
+		"ruleset":   regexp.MustCompile(`^(fast|crs)$`),
 		"verdict":   regexp.MustCompile(`^(` + strings.Join(weir.Verdicts(), "|") + `)$`),
 	}
 	label := regexp.MustCompile(`([a-z_]+)="([^"]*)"`)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,39 @@ func TestLatencyBuckets(t *testing.T) {
 	}
 }
 
+// What opened the breaker is known at once, and what is behind it when somebody found out. A change is noted once,
+// whoever sees it first.
+func TestBreakerHistorySaysWhy(t *testing.T) {
+	open, second := false, 0
+	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+	j := New(Options{Now: func() time.Time { return at(second) }, Gauges: Gauges{BreakerOpen: func() bool { return open }}})
+	change := func(is bool, kind, cause string) {
+		second, open = second+1, is
+		j.BreakerChanged(kind, cause)
+		j.breaker.look(j.now())
+	}
+	change(true, "timeout", "no answer in time")
+	change(true, "error", "LOADING")
+	change(false, "", "")
+	open = true
+	j.breaker.look(at(4)) // the look was first
+	change(true, "error", strings.Repeat("é", mostCause))
+	change(true, "", "") // one of two stores answers again
+	want := []BreakerChange{
+		{at(4), true, "error", strings.Repeat("é", mostCause/2)}, {at(3), false, "", ""}, {at(1), true, "error", "LOADING"},
+	}
+	if diff := cmp.Diff(want, j.BreakerHistory()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if j = New(Options{}); len(j.BreakerHistory()) != 0 {
+		t.Error("a change without a breaker")
+	}
+	j.BreakerChanged("error", "x")
+	if n := len(j.BreakerHistory()); n != 0 {
+		t.Errorf("%d changes without a breaker", n)
+	}
+}
+
 func TestBreakerHistory(t *testing.T) {
 	open := false
 	j := New(Options{Gauges: Gauges{BreakerOpen: func() bool { return open }}})
@@ -77,7 +111,7 @@ func TestBreakerHistory(t *testing.T) {
 		open = is
 		j.breaker.look(at(s))
 	}
-	want := []BreakerChange{{at(4), true}, {at(3), false}, {at(1), true}}
+	want := []BreakerChange{{Time: at(4), Open: true}, {Time: at(3)}, {Time: at(1), Open: true}}
 	if diff := cmp.Diff(want, j.BreakerHistory()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

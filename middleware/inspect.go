@@ -112,7 +112,7 @@ func (x *exchange) unread(err error) {
 func (x *exchange) inspect(c engine.Content) bool {
 	d := x.call.Decision
 	c.Proto = x.request.Proto
-	x.house.engine.Inspect(x.request.Context(), x.call.Snapshot, d, c)
+	x.judge(c)
 	if !d.Refused() {
 		return true
 	}
@@ -121,6 +121,14 @@ func (x *exchange) inspect(c engine.Content) bool {
 	}
 	x.refuse(d.Reason, d.HTTP)
 	return false
+}
+
+// judge asks the firewall.
+func (x *exchange) judge(c engine.Content) {
+	if span := x.call.Span; span != nil {
+		defer span.Part(engine.PartInspection)(nil)
+	}
+	x.house.engine.Inspect(x.request.Context(), x.call.Snapshot, x.call.Decision, c)
 }
 
 const (

@@ -59,6 +59,7 @@ type Call struct {
 	// Outcome is recorded when the handler returns. The handler may fill in Upstream and Err; the rest
 	// is seen from outside.
 	Outcome weir.Outcome
+	Span    engine.Span // nil: the request is not traced
 
 	body    *body
 	context callContext // lies here so that Wrap needs no memory of its own
@@ -108,14 +109,41 @@ func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, next func(htt
 	case s.Policy.OwnLimits() && asks(&req, LimitsPath):
 		req.OwnLimits, next = true, tellLimits
 	}
-	d := m.engine.Decide(r.Context(), s, req)
-	if d.Refused() {
-		m.refuse(w, r, s, d)
+	v := verdict{snapshot: s}
+	if s.Tracer != nil {
+		v.span = s.Tracer.Start(req)
+	}
+	v.decision = m.engine.Decide(r.Context(), v.deciding(), req)
+	if v.decision.Refused() {
+		m.refuse(w, r, v)
 		return
 	}
-	x := &exchange{house: m, call: Call{Decision: d, Snapshot: s}, request: r}
+	x := &exchange{house: m, call: Call{Decision: v.decision, Snapshot: s, Span: v.span}, request: r}
 	x.w.to, x.w.exchange, x.call.body = w, x, &x.body
 	m.admit(x, next)
+}
+
+// A verdict is a decision, and what it is recorded with.
+type verdict struct {
+	snapshot *engine.Snapshot
+	decision *weir.Decision
+	span     engine.Span // nil: the request is not traced
+}
+
+// deciding is the snapshot to decide under.
+func (v *verdict) deciding() *engine.Snapshot {
+	if v.span == nil {
+		return v.snapshot
+	}
+	return v.snapshot.Traced(v.span)
+}
+
+// record records v, once.
+func (m *Middleware) record(v verdict, o weir.Outcome) {
+	if v.span != nil {
+		v.span.End(v.decision, o)
+	}
+	m.engine.Record(v.snapshot, v.decision, o)
 }
 
 // admit hands x to next and sees to its end. A panic goes on to whoever called.
@@ -144,8 +172,8 @@ func (m *Middleware) end(x *exchange, finished bool) {
 	case !finished:
 		c.Outcome.Err = errPanicked
 	}
-	d := c.Decision
+	v := verdict{c.Snapshot, c.Decision, c.Span}
 	c.Decision = nil // whoever kept the call must not read another request's
 	c.Outcome.HTTP = x.w.status
-	m.engine.Record(c.Snapshot, d, c.Outcome)
+	m.record(v, c.Outcome)
 }

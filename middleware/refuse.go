@@ -7,22 +7,22 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
-	"github.com/weirgate/weir/engine"
 )
 
-// refuse answers r as d says, and records it.
-func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, s *engine.Snapshot, d *weir.Decision) {
+// refuse answers r as v says, and records it.
+func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, v verdict) {
+	d := v.decision
 	if d.Action == weir.Drop {
-		m.drop(w, s, d)
+		m.drop(w, v)
 		return
 	}
 	var o weir.Outcome
-	defer func() { m.engine.Record(s, d, o) }()
+	defer func() { m.record(v, o) }()
 	if d.Action == weir.Tarpit {
 		m.hold(w, r, d)
 	}
 	dispose(w, r)
-	o.HTTP = s.Respond.Refusal(w, r, d)
+	o.HTTP = v.snapshot.Respond.Refusal(w, r, d)
 	o.Err = r.Context().Err()
 }
 
@@ -63,8 +63,8 @@ var longAgo = time.Unix(1, 0)
 
 // drop ends the connection (HTTP/1) or the stream (HTTP/2) without an answer. The decision is recorded
 // first: the asker cannot tell, and what follows may not return.
-func (m *Middleware) drop(w http.ResponseWriter, s *engine.Snapshot, d *weir.Decision) {
-	m.engine.Record(s, d, weir.Outcome{})
+func (m *Middleware) drop(w http.ResponseWriter, v verdict) {
+	m.record(v, weir.Outcome{})
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler) // HTTP/2, where this resets the stream alone

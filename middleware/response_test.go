@@ -18,7 +18,7 @@ import (
 	"github.com/weirgate/weir"
 )
 
-// gram#4961: a wrapped writer hid flushing, taking over and deadlines. A handler finds the same
+// PRX-24, gram#4961: a wrapped writer hid flushing, taking over and deadlines. A handler finds the same
 // interfaces and gets the same errors with the middleware as without.
 func TestTheWriterIsWhatItStandsBefore(t *testing.T) {
 	for _, p := range protocols {

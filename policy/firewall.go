@@ -82,7 +82,7 @@ func (c *compiler) set(own *config.RuleWAF, maxBody int64) int {
 	f.Languages = strings.Join(slices.Sorted(slices.Values(languages)), " ")
 	if f.Ruleset == "fast" {
 		f.Paranoia, f.Languages = 0, ""
-		if f.Bytes == int64(config.Default().WAF.InspectBytes) {
+		if own.InspectBytes == 0 && !c.cfg.Given("waf.inspect_bytes") {
 			f.Bytes = max(maxBody, f.Inflated)
 		}
 	}

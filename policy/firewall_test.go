@@ -58,6 +58,25 @@ rules:
 	}
 }
 
+// How much text fast takes: what is said is obeyed, also where it is what crs takes by default; without a
+// word, as much as a body may have.
+func TestInspectBytes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"waf: {max_body: 2MiB}":                                                                2 << 20,
+		"waf: {max_body: 2MiB, inspect_bytes: 128KiB}":                                         128 << 10,
+		"waf: {max_body: 2MiB, inspect_bytes: 64KiB}":                                          64 << 10,
+		"rules: [{name: r, path: /r, waf: {inspect_bytes: 128KiB}}]":                           128 << 10,
+		"waf: {ruleset: crs, max_body: 2MiB}":                                                  128 << 10,
+		"waf: {ruleset: crs, max_body: 2MiB, inspect_bytes: 1MiB}":                             1 << 20,
+		"waf: {inspect_bytes: 1KiB}\nrules: [{name: r, path: /r, waf: {inspect_bytes: 2KiB}}]": 2 << 10,
+	} {
+		p := policyOf(t, text)
+		if got := p.Firewalls()[p.Rules()[0].Firewall.Set].Bytes; got != want {
+			t.Errorf("%s: %d, want %d", text, got, want)
+		}
+	}
+}
+
 // A path with two readings is inspected as the strictest rule that it may fall under says.
 func TestNoReadingGoesRoundTheFirewall(t *testing.T) {
 	p := policyOf(t, `

@@ -33,21 +33,51 @@ const (
 	longWord   = 48 // any word
 )
 
+// A class is what a byte of a segment does.
+type class uint8
+
+const (
+	strange class = iota // makes a name: *, %, ;, :, { and what is no ASCII
+	between              // ends a word
+	digit
+	hexLetter
+	letter
+)
+
+// classes are those of all bytes.
+var classes = classify()
+
+func classify() (of [256]class) {
+	for _, c := range []byte(".-_~@,+!$()=&'") {
+		of[c] = between
+	}
+	for c := byte('0'); c <= '9'; c++ {
+		of[c] = digit
+	}
+	for c := byte('a'); c <= 'z'; c++ {
+		of[c], of[c-'a'+'A'] = letter, letter
+		if c <= 'f' {
+			of[c], of[c-'a'+'A'] = hexLetter, hexLetter
+		}
+	}
+	return of
+}
+
 // names reports whether a segment names one thing of many: a number, or something that holds a long
 // number, a hash or a token. Bytes that a path pattern cannot hold make a name, too.
 func names(segment string) bool {
 	var w word
 	for i := range len(segment) {
-		switch c := segment[i]; {
-		case '0' <= c && c <= '9', 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
-			w.add(c)
-		case c == '.', c == '-', c == '_', c == '~', c == '@', c == ',', c == '+', c == '!', c == '$', c == '(', c == ')', c == '=', c == '&', c == '\'':
+		switch c := classes[segment[i]]; c {
+		case strange:
+			return true
+		case between:
 			if w.isName() {
 				return true
 			}
 			w = word{}
 		default:
-			return true // *, %, ;, :, { and what is no ASCII
+			w.add(c)
 		}
 	}
 	return w.isName() || w.digits == len(segment) || len(segment) > longWord || segment == "." || segment == ".."
@@ -59,18 +89,19 @@ type word struct {
 	row, longestRow     int // digits in a row
 }
 
-func (w *word) add(c byte) {
+func (w *word) add(c class) {
 	w.length++
-	if c <= '9' {
+	switch c {
+	case digit:
 		w.digits++
+		w.hex++
 		w.row++
 		w.longestRow = max(w.longestRow, w.row)
-	} else {
-		w.row = 0
-	}
-	if c <= '9' || c|0x20 <= 'f' {
+		return
+	case hexLetter:
 		w.hex++
 	}
+	w.row = 0
 }
 
 func (w *word) isName() bool {

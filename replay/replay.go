@@ -101,22 +101,26 @@ var ErrBroken = errors.New("a line that cannot be read")
 // mostBroken is how many broken lines are shown.
 const mostBroken = 20
 
-// Read replays a log after those before it. It ends early, with the reason, when ctx is done; the
-// report is then that of what was read.
-func (r *Replay) Read(ctx context.Context, l *accesslog.Log) error {
-	r.report.Logs = append(r.report.Logs, LogReport{Name: l.Name, Format: l.Format.Name, Writer: l.Format.About, Auto: l.Auto, Ends: !l.Format.Has.Start})
-	return l.Each(ctx, func(b *accesslog.Batch) error {
-		r.counted.Read += b.Read
-		r.counted.NoRequest += b.NoRequest
-		r.counted.Broken += b.BrokenAll
-		for i := range b.Lines {
-			r.window.add(&b.Lines[i])
-		}
-		if len(b.Broken) > 0 {
-			return r.broken(l.Name, b.Broken)
-		}
-		return nil
-	})
+// Read replays logs, merged by time, after those that were read before. It ends early, with the reason,
+// when ctx is done; the report is then that of what was read.
+func (r *Replay) Read(ctx context.Context, logs ...*accesslog.Log) error {
+	for _, l := range logs {
+		r.report.Logs = append(r.report.Logs, LogReport{Name: l.Name, Format: l.Format.Name, Writer: l.Format.About, Auto: l.Auto, Ends: !l.Format.Has.Start})
+	}
+	m := merger{ctx: ctx, early: int64(r.o.Window), waiting: byFirst(logs), arrived: r.arrived, take: r.window.add}
+	defer m.close()
+	return m.run()
+}
+
+// arrived counts lines before they are taken one by one.
+func (r *Replay) arrived(log string, b *accesslog.Batch) error {
+	r.counted.Read += b.Read
+	r.counted.NoRequest += b.NoRequest
+	r.counted.Broken += b.BrokenAll
+	if len(b.Broken) > 0 {
+		return r.broken(log, b.Broken)
+	}
+	return nil
 }
 
 // broken notes lines that could not be read.

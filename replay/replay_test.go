@@ -59,10 +59,8 @@ func play(t testing.TB, format, yaml, log string, change func(*Options)) (string
 	}
 	r := New(o)
 	defer r.Close()
-	for _, l := range logs {
-		if err := r.Read(context.Background(), l); err != nil {
-			t.Fatal(err)
-		}
+	if err := r.Read(context.Background(), logs...); err != nil {
+		t.Fatal(err)
 	}
 	report := r.Report(false) // decides what was held
 	return verdicts.String(), report
@@ -284,7 +282,8 @@ func wholeReport(t *testing.T) *Report {
 	return report
 }
 
-// The schema that is documented is true, of a full report and of an empty one.
+// The schema that is documented is true, of a full report, of an empty one, and of those of what real servers
+// wrote.
 func TestReportSchema(t *testing.T) {
 	var doc any
 	if err := json.Unmarshal(Schema(), &doc); err != nil {
@@ -300,7 +299,19 @@ func TestReportSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, empty := play(t, timed, "", "", nil)
-	for name, r := range map[string]*Report{"full": wholeReport(t), "empty": empty} {
+	reports := map[string]*Report{"full": wholeReport(t), "empty": empty}
+	real, err := filepath.Glob("accesslog/testdata/real/*.log")
+	if err != nil || len(real) == 0 {
+		t.Fatalf("%v, %v", real, err)
+	}
+	for _, name := range real {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, reports[name] = play(t, "auto", "default: {limits: [{rate: 3/1m}, {in_flight: 2}]}", string(text), nil)
+	}
+	for name, r := range reports {
 		text, err := json.Marshal(r)
 		if err != nil {
 			t.Fatal(err)

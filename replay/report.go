@@ -241,7 +241,7 @@ func (s *side) report() Side {
 		},
 	}
 	out.Paths = groups(t.paths, listed)
-	out.Reasons, out.Rules = groups(t.reasons, math.MaxInt), groups(t.rules, math.MaxInt)
+	out.Reasons, out.Rules = groups(t.reasons.all, math.MaxInt), groups(t.rules.all, math.MaxInt)
 	out.Proxies = proxies(s.policy.Resolver(), out.Clients.Busiest)
 	var likely, all []Hurt
 	for k, h := range t.hurt {

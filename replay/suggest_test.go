@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/replay/accesslog"
 )
@@ -79,6 +80,34 @@ func TestSuggestedPolicies(t *testing.T) {
 			if (report.Policy.Refused > 0) != refuses {
 				t.Errorf("seed %d, at %s: %d are refused\n%s", seed, at, report.Policy.Refused, s.Policy)
 			}
+		}
+	}
+}
+
+// From what real servers wrote about odd requests comes a policy that is valid and, at max, refuses nothing of
+// it.
+func TestSuggestFromRealLogs(t *testing.T) {
+	for _, name := range []string{"nginx-combined", "nginx-main", "haproxy", "caddy"} {
+		path := filepath.Join("accesslog", "testdata", "real", name+".log")
+		s, err := Suggest(t.Context(), SuggestOptions{At: "max", Rules: 12, Open: func() ([]*accesslog.Log, error) {
+			return accesslog.OpenAll([]string{path}, accesslog.OpenOptions{})
+		}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, report := play(t, "auto", strings.ReplaceAll(s.Policy, "mode: shadow", "mode: enforce"), string(text), nil)
+		for _, r := range report.Policy.Reasons {
+			if r.Refused > 0 && r.Name != string(weir.BadRequest) {
+				t.Errorf("%s: %d are refused: %s\n%s", name, r.Refused, r.Name, s.Policy)
+			}
+		}
+		if report.Policy.Requests < 4 {
+			t.Errorf("%s: %d requests", name, report.Policy.Requests)
 		}
 	}
 }

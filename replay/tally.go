@@ -48,8 +48,8 @@ type tally struct {
 
 	total   Counts
 	tagged  int64
-	reasons map[string]*Counts
-	rules   map[string]*Counts
+	reasons few
+	rules   few
 	limits  map[*weir.Limit]*use
 	paths   map[string]*Counts
 	hours   map[int64]*Counts
@@ -68,7 +68,7 @@ type tally struct {
 
 func newTally(seed maphash.Seed) tally {
 	return tally{
-		seed: seed, reasons: map[string]*Counts{}, rules: map[string]*Counts{}, limits: map[*weir.Limit]*use{},
+		seed: seed, reasons: few{all: map[string]*Counts{}}, rules: few{all: map[string]*Counts{}}, limits: map[*weir.Limit]*use{},
 		paths: map[string]*Counts{}, hours: map[int64]*Counts{}, hour: math.MinInt64,
 		clients: table{most: mostClients}, named: map[uint64]string{}, hurt: map[hurtKey]*hurt{},
 	}
@@ -87,8 +87,8 @@ func (t *tally) add(d *weir.Decision, l *accesslog.Line, v Verdict) {
 	if d.Action == weir.Tag {
 		t.tagged++
 	}
-	counts(t.reasons, string(d.Reason), math.MaxInt).add(v)
-	counts(t.rules, rule, math.MaxInt).add(v)
+	t.reasons.of(string(d.Reason)).add(v)
+	t.rules.of(rule).add(v)
 	t.group = appendGroup(t.group[:0], l.Path)
 	t.path().add(v)
 	t.ofHour(l.At).add(v)
@@ -104,6 +104,20 @@ func counts[K comparable](m map[K]*Counts, key K, most int) *Counts {
 		m[key] = c
 	}
 	return c
+}
+
+// A few is counts by names of which there are few. It need not look for the one that was asked for last.
+type few struct {
+	all  map[string]*Counts
+	name string
+	last *Counts
+}
+
+func (f *few) of(name string) *Counts {
+	if f.last == nil || f.name != name {
+		f.name, f.last = name, counts(f.all, name, math.MaxInt)
+	}
+	return f.last
 }
 
 func (t *tally) path() *Counts {
@@ -160,8 +174,7 @@ func (t *tally) demand(d *weir.Decision, l *accesslog.Line) {
 
 // client notes whose request it was, and what that means for him.
 func (t *tally) client(d *weir.Decision, l *accesslog.Line, rule string) {
-	t.key = d.Client.AppendKey(t.key[:0])
-	hash := maphash.Bytes(t.seed, t.key)
+	hash := t.hash(&d.Client)
 	s, _ := t.clients.find(hash)
 	if s == nil {
 		t.untracked++
@@ -169,7 +182,7 @@ func (t *tally) client(d *weir.Decision, l *accesslog.Line, rule string) {
 	}
 	s.a = saturated(s.a)
 	if len(t.named) < mostNamed && s.a == 1 || s.a == namedLater && len(t.named) < 2*mostNamed {
-		t.named[hash] = string(t.key)
+		t.named[hash] = d.Client.Key()
 	}
 	wasHurt := s.b&hurtBit != 0
 	switch {
@@ -184,6 +197,17 @@ func (t *tally) client(d *weir.Decision, l *accesslog.Line, rule string) {
 	case l.Status >= 200 && l.Status < 400:
 		s.b = min(s.b+1, hurtBit-1)
 	}
+}
+
+// hash is one for each client, of less than the text of its key.
+func (t *tally) hash(c *weir.Client) uint64 {
+	if c.Source == weir.Unresolved {
+		t.key = c.AppendKey(t.key[:0])
+		return maphash.Bytes(t.seed, t.key)
+	}
+	bytes := c.Prefix.Addr().As16()
+	t.key = append(append(t.key[:0], bytes[:]...), byte(c.Prefix.Bits()), byte(c.Prefix.Addr().BitLen()))
+	return maphash.Bytes(t.seed, t.key)
 }
 
 // hurtBit of a client's second number says that it was refused. The rest of it is how many of its
@@ -217,7 +241,7 @@ func (t *tally) refused(hash uint64, d *weir.Decision, l *accesslog.Line, rule s
 			t.unlisted++
 			return
 		}
-		h = &hurt{client: string(t.key), first: l.At, before: int64(s.a) - 1, good: int64(s.b &^ hurtBit)}
+		h = &hurt{client: d.Client.Key(), first: l.At, before: int64(s.a) - 1, good: int64(s.b &^ hurtBit)}
 		t.hurt[key] = h
 	}
 	h.refused++

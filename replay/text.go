@@ -82,6 +82,7 @@ func (s *Side) text(t *textWriter) {
 		t.line("not replayable\t%s\t%s", l.name(), l.Why)
 	}
 	t.groups("RULE", s.Rules)
+	t.groups("REASON", s.Reasons)
 	s.limitTables(t)
 	t.hurts("REFUSED CLIENT", s.Clients.List)
 	t.hurts("PERHAPS FALSE POSITIVE", s.FalsePositives)

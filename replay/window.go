@@ -34,18 +34,20 @@ func (h *heldLine) before(o *heldLine) bool {
 // add takes a copy of l. A line from before what was let go already is late: it counts as if it had
 // come at that time.
 func (w *window) add(l *accesslog.Line) {
-	h := heldLine{*l, w.seq}
-	w.seq++
-	if h.At < w.emitted {
+	at := max(l.At, w.emitted)
+	if at > l.At {
 		w.late++
-		h.At = w.emitted
 	}
-	w.newest = max(w.newest, h.At)
-	if w.ordered.n == 0 || !h.before(w.ordered.last()) {
-		w.ordered.push(h)
+	w.newest = max(w.newest, at)
+	if w.ordered.n == 0 || at >= w.ordered.last().At {
+		h := w.ordered.push()
+		h.Line, h.At, h.seq = *l, at, w.seq
 	} else {
+		h := heldLine{*l, w.seq}
+		h.At = at
 		heap.Push(&w.strays, h)
 	}
+	w.seq++
 	for {
 		next := w.first()
 		if next == nil || w.newest-next.At < w.span && w.held() <= w.most {
@@ -97,7 +99,8 @@ func (r *ring) at(i int) *heldLine { return &r.lines[(r.from+i)&(len(r.lines)-1)
 func (r *ring) first() *heldLine   { return r.at(0) }
 func (r *ring) last() *heldLine    { return r.at(r.n - 1) }
 
-func (r *ring) push(h heldLine) {
+// push returns the place of another line at the end.
+func (r *ring) push() *heldLine {
 	if r.n == len(r.lines) {
 		more := make([]heldLine, max(64, 2*len(r.lines)))
 		for i := range r.n {
@@ -106,7 +109,7 @@ func (r *ring) push(h heldLine) {
 		r.lines, r.from = more, 0
 	}
 	r.n++
-	*r.last() = h
+	return r.last()
 }
 
 func (r *ring) pop() {

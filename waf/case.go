@@ -6,7 +6,7 @@ import (
 	"github.com/weirgate/weir/waf/feed"
 )
 
-// A Finding is what a rule matched, as it was sent. It never leaves this package but as a [Match].
+// A Finding is what a rule matched, as it was sent. It never leaves this package but as a [weir.Match].
 type Finding struct {
 	Rule  string
 	Class string

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/weirgate/weir"
 )
 
 // Slots bound how many requests are inspected at once, over all rule sets, and how many of one client.
@@ -100,9 +102,9 @@ func (s *Slots) leave(client string) {
 }
 
 // saturated fills r for a request that got no slot.
-func (s *Slots) saturated(mode Mode, r *Result) {
+func (s *Slots) saturated(mode weir.Mode, r *weir.Inspection) {
 	r.Fault = "saturated"
-	if r.Verdict = FailOpen; s.pass == RejectSaturated && mode == ModeBlock {
-		r.Verdict, r.HTTP = Block, http.StatusServiceUnavailable
+	if r.Verdict = weir.FailedOpen; s.pass == RejectSaturated && mode == weir.Enforce {
+		r.Verdict, r.HTTP = weir.Blocked, http.StatusServiceUnavailable
 	}
 }

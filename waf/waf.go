@@ -13,38 +13,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf/feed"
 	"github.com/weirgate/weir/waf/mask"
 )
 
-// A Mode says what may follow an inspection.
-type Mode uint8
-
-const (
-	ModeOff    Mode = iota // no inspection
-	ModeDetect             // report what would be refused, and let it pass
-	ModeBlock              // refuse
-)
-
-// A Verdict is what an inspection came to.
-type Verdict uint8
-
-const (
-	Off      Verdict = iota // not asked
-	Pass                    // inspected, and below the threshold
-	Detect                  // would be refused, but only reported
-	Block                   // refused, with Result.HTTP
-	Skip                    // every byte is of a kind that no rule of the set matches: none was run
-	FailOpen                // a fault of ours: passes uninspected
-)
-
-var verdictNames = [...]string{"off", "pass", "detect", "block", "skip", "fail_open"}
-
-func (v Verdict) String() string { return verdictNames[v] }
-
 // An Input is a request to inspect.
 type Input struct {
-	Mode   Mode
+	Mode   weir.Mode // Enforce refuses, Shadow only reports
 	Now    time.Time // for exclusions that end
 	Client string    // whose request it is, for the share of inspection slots; may be empty
 	Addr   netip.Addr
@@ -62,36 +38,9 @@ type Input struct {
 	NoBody bool
 }
 
-// A Match is a rule that matched, without a secret in it.
-type Match struct {
-	Rule     string // the rule's id
-	Class    string // one of Classes
-	Location string // the part of the request, see feed.Part
-	Name     string // what the asker called the parameter, masked
-	Fragment string // at most 64 bytes of what matched, masked
-	Score    int
-	Shadow   bool // an exclusion on trial would have released it
-}
-
 // Classes are all that a match may be of, for metrics.
 func Classes() []string {
 	return []string{"sqli", "xss", "lfi", "rfi", "rce", "php", "java", "node", "ssrf", "scanner", "protocol", "multipart", "session", "upload", "pollution", "other"}
-}
-
-// A Result is what an inspection found. The zero Result is ready for one.
-type Result struct {
-	Verdict   Verdict
-	HTTP      int    // the status of a Block: 403 for an attack, else the refusal's
-	Ruleset   string // by name
-	Inspected string // url+headers+body or url+headers
-	Score     int
-	Matches   []Match
-	// Refused is the name of the limit or form that the request does not keep, or empty. Detail says more.
-	Refused, Detail string
-	// Fault is the reason of a FailOpen, or of a Block for want of a slot: panic, saturated.
-	Fault string
-	// Trace are the frames of a panic, without values.
-	Trace string
 }
 
 // A Ruleset judges what was read of a request. It is safe for concurrent use.
@@ -114,7 +63,8 @@ type Options struct {
 	Threshold int // the score at which a request is refused; 0 is 5
 	Exclude   []Exclusion
 	Mask      *mask.Masker
-	Slots     *Slots // nil: no bound on how many inspect at once
+	Slots     *Slots   // nil: no bound on how many inspect at once
+	Insight   *Insight // looks again at some of what passed; nil: none does. It is whoever made it that closes it
 }
 
 // A WAF inspects requests by one rule set. It is safe for concurrent use.
@@ -139,12 +89,9 @@ func (w *WAF) Close() error { return w.o.Rules.Close() }
 
 // Inspect fills r with the verdict on in. ctx bounds the wait for a slot, and nothing else: what is
 // inspected is bounded by its size.
-func (w *WAF) Inspect(ctx context.Context, in *Input, r *Result) {
-	*r = Result{Matches: r.Matches[:0], Ruleset: w.o.Rules.Name(), Inspected: "url+headers+body"}
-	if in.NoBody {
-		r.Inspected = "url+headers"
-	}
-	if in.Mode == ModeOff {
+func (w *WAF) Inspect(ctx context.Context, in *Input, r *weir.Inspection) {
+	*r = weir.Inspection{Matches: r.Matches[:0], Ruleset: w.o.Rules.Name(), Inspected: inspected(in)}
+	if in.Mode == weir.Off {
 		return
 	}
 	if !w.o.Slots.take(ctx, in.Client) {
@@ -155,17 +102,26 @@ func (w *WAF) Inspect(ctx context.Context, in *Input, r *Result) {
 	w.inspect(in, r)
 }
 
+// inspected names what there is of a request.
+func inspected(in *Input) string {
+	if in.NoBody {
+		return "url+headers"
+	}
+	return "url+headers+body"
+}
+
 // inspect reads and judges. What panics is ours: that one request passes.
-func (w *WAF) inspect(in *Input, r *Result) {
+func (w *WAF) inspect(in *Input, r *weir.Inspection) {
 	defer func() {
 		if p := recover(); p != nil {
-			*r = Result{Verdict: FailOpen, Ruleset: r.Ruleset, Inspected: r.Inspected, Fault: "panic", Trace: trace(p)}
+			*r = weir.Inspection{Verdict: weir.FailedOpen, Ruleset: r.Ruleset, Inspected: r.Inspected, Fault: "panic", Trace: trace(p)}
 		}
 	}()
 	c := w.cases.Get().(*Case) // a case in which something panicked is not used again
 	c.begin(in, w.o.Exclude)
 	if refusal := c.read(w.o.Limits); refusal != nil {
-		r.refuse(in.Mode, refusal)
+		r.Refused, r.Detail = refusal.Name, refusal.Detail
+		judge(r, in.Mode, refusal.HTTP)
 	} else {
 		if c.Feed.Kind == feed.Binary {
 			r.Inspected = "url+headers"
@@ -177,38 +133,36 @@ func (w *WAF) inspect(in *Input, r *Result) {
 	w.cases.Put(c)
 }
 
-// refuse answers a request that does not keep a limit or form.
-func (r *Result) refuse(mode Mode, why *feed.Refusal) {
-	r.Refused, r.Detail = why.Name, why.Detail
-	r.judge(mode, why.HTTP)
-}
-
 // judge sets the verdict on a request that is not to pass.
-func (r *Result) judge(mode Mode, status int) {
-	if r.Verdict = Detect; mode == ModeBlock {
-		r.Verdict, r.HTTP = Block, status
+func judge(r *weir.Inspection, mode weir.Mode, status int) {
+	if r.Verdict = weir.Detected; mode == weir.Enforce {
+		r.Verdict, r.HTTP = weir.Blocked, status
 	}
 }
 
+// mostMatches is how many matches are told of one request. All of them count.
+const mostMatches = 32
+
 // conclude adds up what was found.
-func (w *WAF) conclude(c *Case, r *Result) {
+func (w *WAF) conclude(c *Case, r *weir.Inspection) {
 	r.Score = c.Score()
-	for _, f := range c.found {
+	for _, f := range c.found[:min(len(c.found), mostMatches)] {
 		r.Matches = append(r.Matches, w.masked(&f))
 	}
 	switch {
 	case r.Score >= w.o.Threshold:
-		r.judge(c.Input.Mode, http.StatusForbidden)
+		r.Threshold = w.o.Threshold
+		judge(r, c.Input.Mode, http.StatusForbidden)
 	case c.Skipped:
-		r.Verdict = Skip
+		r.Verdict = weir.Plain
 	default:
-		r.Verdict = Pass
+		r.Verdict = weir.Clean
 	}
 }
 
 // masked returns what may be known of a finding.
-func (w *WAF) masked(f *Finding) Match {
-	m := Match{Rule: f.Rule, Class: f.Class, Location: f.Part.String(), Name: w.o.Mask.Text(f.Name), Score: f.Score, Shadow: f.shadow}
+func (w *WAF) masked(f *Finding) weir.Match {
+	m := weir.Match{Rule: f.Rule, Class: f.Class, Location: f.Part.String(), Name: w.o.Mask.Text(f.Name), Score: f.Score, Shadow: f.shadow}
 	if w.o.Mask.IsSecret(f.Name) || f.Part == feed.Cookie && w.o.Mask.IsSecret("cookie") {
 		m.Fragment = "[masked]"
 	} else {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -40,7 +41,10 @@ func (f *logFlags) add(cmd *cobra.Command) {
 }
 
 // open opens the logs. What is wrong with the flags is wrong usage.
-func (f *logFlags) open(names []string) ([]*accesslog.Log, error) {
+func (f *logFlags) open(ctx context.Context, names []string) ([]*accesslog.Log, error) {
+	if at := slices.Index(names, "-"); at >= 0 && slices.Contains(names[at+1:], "-") {
+		return nil, errors.New("- is named twice: standard input can be read once")
+	}
 	zone, err := time.LoadLocation(f.zone)
 	if err != nil {
 		return nil, fmt.Errorf("--tz %s: want the name of a time zone, as in Europe/Berlin", f.zone)
@@ -50,7 +54,7 @@ func (f *logFlags) open(names []string) ([]*accesslog.Log, error) {
 			return nil, fmt.Errorf("--format: %w", err)
 		}
 	}
-	logs, err := accesslog.OpenAll(names, accesslog.OpenOptions{Format: f.format, Zone: zone, Read: &f.read})
+	logs, err := accesslog.OpenAll(names, accesslog.OpenOptions{Format: f.format, Zone: zone, Read: &f.read, Context: ctx})
 	if err != nil {
 		return nil, failure{err}
 	}
@@ -110,7 +114,7 @@ func (o *replaying) run(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	logs, err := o.logs.open(names)
+	logs, err := o.logs.open(cmd.Context(), names)
 	if err != nil {
 		return err
 	}
@@ -239,12 +243,7 @@ func enforced(mode string) string {
 func readLogs(cmd *cobra.Command, r *replay.Replay, logs []*accesslog.Log, f *logFlags) error {
 	tellFormats(cmd, logs)
 	defer showProgress(sizeOf(logs), &f.read)()
-	for _, l := range logs {
-		if err := r.Read(cmd.Context(), l); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.Read(cmd.Context(), logs...)
 }
 
 // tellFormats says which formats were found.

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,6 +39,39 @@ func TestReplayInterrupted(t *testing.T) {
 	}
 	if !strings.HasPrefix(out.String(), "interrupted: ") || !strings.Contains(out.String(), "\npolicy ") {
 		t.Errorf("the report so far: %s", out.String())
+	}
+}
+
+// A real interrupt ends a replay of standard input that somebody still writes to, with a report of all that
+// has come.
+func TestReplayInterruptedWhileItWaits(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "weir", "replay", "-c", os.DevNull, "-")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const lines = 20_000 // far more than a pipe holds
+	line := `203.0.113.7 - - [30/Nov/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"` + "\n"
+	if _, err := io.WriteString(in, strings.Repeat(line, lines)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed {
+		t.Errorf("ended with %v", err)
+	}
+	found := regexp.MustCompile(`^interrupted: .*\n(?s:.*)\nlines +(\d+) read`).FindStringSubmatch(out.String())
+	if found == nil || !strings.HasSuffix(errs.String(), "weir: interrupted\n") {
+		t.Fatalf("%s%s", out.String(), errs.String())
+	}
+	if n, _ := strconv.Atoi(found[1]); n < lines/2 || n > lines {
+		t.Errorf("%d lines are read of %d", n, lines)
 	}
 }
 

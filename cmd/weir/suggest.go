@@ -61,7 +61,7 @@ func suggest(cmd *cobra.Command, f *logFlags, o replay.SuggestOptions, names []s
 		return nil, failure{err}
 	}
 	defer forget()
-	first, err := f.open(names)
+	first, err := f.open(cmd.Context(), names)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func suggest(cmd *cobra.Command, f *logFlags, o replay.SuggestOptions, names []s
 			first = nil
 			return logs, nil
 		}
-		return f.open(names)
+		return f.open(cmd.Context(), names)
 	}
 	s, err := replay.Suggest(cmd.Context(), o)
 	if err != nil {

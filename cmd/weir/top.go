@@ -34,14 +34,16 @@ func topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [--admin URL]",
 		Short: "Show who and what asks a running Weir most",
-		Long: "Show who and what asks a running Weir most: refreshed on a terminal until Ctrl-C, printed once\n" +
-			"otherwise. Needs no limit to be configured.",
+		Long: "Show who and what asks a running Weir most: on a terminal until q is pressed (? tells the keys), printed\n" +
+			"once otherwise. Needs no limit to be configured.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := w.check(); err != nil {
 				return err
 			}
-			return atRunTime(func(cmd *cobra.Command, _ []string) error { return w.run(cmd.Context(), cmd.OutOrStdout()) })(cmd, nil)
+			return atRunTime(func(cmd *cobra.Command, _ []string) error {
+				return w.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			})(cmd, nil)
 		},
 	}
 	f := cmd.Flags()
@@ -57,13 +59,18 @@ func topCommand() *cobra.Command {
 	return cmd
 }
 
+// What can be asked for, the default first.
+func rankings() []string { return []string{"client", "path", "rule", "shadow"} }
+func windows() []string  { return []string{"1m", "1h", "24h"} }
+func orders() []string   { return []string{"requests", "refused"} }
+
 // check returns what is wrong with the flags.
 func (w *watching) check() error {
 	for _, f := range []struct {
 		name, value string
 		accepted    []string
 	}{
-		{"by", w.by, []string{"client", "path", "rule", "shadow"}}, {"window", w.window, []string{"1m", "1h", "24h"}}, {"sort", w.sort, []string{"requests", "refused"}},
+		{"by", w.by, rankings()}, {"window", w.window, windows()}, {"sort", w.sort, orders()},
 	} {
 		if !slices.Contains(f.accepted, f.value) {
 			return fmt.Errorf("--%s %s: want one of %s", f.name, f.value, strings.Join(f.accepted, ", "))
@@ -78,36 +85,15 @@ func (w *watching) check() error {
 	return w.running.check()
 }
 
-const (
-	mostShown = 100
-	// clear moves to the upper left corner and clears what is below (ECMA-48, CUP and ED).
-	clearScreen = "\x1b[H\x1b[J"
-)
+// mostShown is how many entries there are at most.
+const mostShown = 100
 
-// run prints the top, again and again where somebody looks.
-func (w *watching) run(ctx context.Context, out io.Writer) error {
+// run prints the top, or shows it for as long as somebody looks.
+func (w *watching) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if w.once || w.asJSON || !isTerminal(out) {
 		return w.print(ctx, out)
 	}
-	tick := time.NewTicker(w.every)
-	defer tick.Stop()
-	for {
-		var page strings.Builder
-		if err := w.print(ctx, &page); err != nil && ctx.Err() == nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if _, err := io.WriteString(out, clearScreen+page.String()); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return newScreen(w, in, out).run(ctx)
 }
 
 // isTerminal reports whether w is a terminal that understands cursor movements.
@@ -122,17 +108,28 @@ func isTerminal(w io.Writer) bool {
 
 // print prints the top once.
 func (w *watching) print(ctx context.Context, out io.Writer) error {
-	q := url.Values{"by": {w.by}, "window": {w.window}, "sort": {w.sort}, "limit": {strconv.Itoa(mostShown)}}
-	var top admin.Top
-	if err := w.running.ask(ctx, http.MethodGet, "/api/v1/top?"+q.Encode(), nil, &top); err != nil {
+	top, err := w.fetch(ctx)
+	if err != nil {
 		return err
 	}
-	top.Entries = slices.DeleteFunc(top.Entries, func(e admin.TopEntry) bool { return !strings.Contains(e.Key, w.filter) })
-	top.Entries = top.Entries[:min(len(top.Entries), w.limit)]
+	w.choose(&top)
 	if w.asJSON {
 		return json.NewEncoder(out).Encode(top)
 	}
 	return tellTop(out, &top)
+}
+
+// fetch asks for the top.
+func (w *watching) fetch(ctx context.Context) (top admin.Top, err error) {
+	q := url.Values{"by": {w.by}, "window": {w.window}, "sort": {w.sort}, "limit": {strconv.Itoa(mostShown)}}
+	err = w.running.ask(ctx, http.MethodGet, "/api/v1/top?"+q.Encode(), nil, &top)
+	return top, err
+}
+
+// choose leaves in top what is to be shown.
+func (w *watching) choose(top *admin.Top) {
+	top.Entries = slices.DeleteFunc(slices.Clone(top.Entries), func(e admin.TopEntry) bool { return !strings.Contains(e.Key, w.filter) })
+	top.Entries = top.Entries[:min(len(top.Entries), w.limit)]
 }
 
 func tellTop(out io.Writer, top *admin.Top) error {

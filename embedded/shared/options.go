@@ -30,8 +30,8 @@ func Check(c *config.Config) []config.Problem {
 func options(c *config.Config) (redis.Options, error) {
 	r := c.Store.Redis
 	o := redis.Options{
-		URL: r.URL, Timeout: time.Duration(r.Timeout), Prefix: r.Prefix,
-		Username: r.Username, Password: r.Password, SentinelMaster: r.SentinelMaster,
+		URL: string(r.URL), Timeout: time.Duration(r.Timeout), Prefix: r.Prefix,
+		Username: r.Username, Password: string(r.Password), SentinelMaster: r.SentinelMaster,
 	}
 	if r.TLS == (config.RedisTLS{}) {
 		return o, nil

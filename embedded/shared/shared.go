@@ -8,7 +8,6 @@ package shared
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -51,20 +50,32 @@ func Open(c *config.Config, b embedded.Beside) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	s := &Store{redis: r, failing: failingOptions(c, b.Log, b.Waited)}
+	s := &Store{redis: r, failing: failingOptions(c, b)}
 	s.Store = failover.New(r, b.Local, s.failing)
 	return s, nil
 }
 
-func failingOptions(c *config.Config, log *slog.Logger, waited func(time.Duration)) failover.Options {
-	return failover.Options{
+func failingOptions(c *config.Config, b embedded.Beside) failover.Options {
+	o := failover.Options{
 		Timeout:    time.Duration(c.Store.Redis.Timeout),
 		Failures:   c.Store.Breaker.Failures,
 		ProbeEvery: time.Duration(c.Store.Breaker.ProbeEvery),
 		Replicas:   c.Store.Replicas,
-		Observe:    waited,
-		Logger:     log,
+		Observe:    b.Waited,
+		Logger:     b.Log,
 	}
+	if b.Changed != nil {
+		o.Changed = func(c failover.Change) { b.Changed(words(c)) }
+	}
+	return o
+}
+
+// words are what a change of the breaker comes from.
+func words(c failover.Change) (kind, cause string) {
+	if c.Cause == nil {
+		return "", ""
+	}
+	return c.Kind.String(), c.Cause.Error()
 }
 
 // Window returns what counts in the same Redis as envoyproxy/ratelimit does, and the store before it, with local in

@@ -99,7 +99,7 @@ func TestProgramsShareACount(t *testing.T) {
 func TestValuesKeepTheirSecrets(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "hush")
 	cfg := config.Default()
-	cfg.Store.Redis.URL, cfg.Store.Redis.Password, cfg.Store.Redis.Timeout = "redis://"+server.Addr, "hush", config.Duration(5*time.Second)
+	cfg.Store.Redis.URL, cfg.Store.Redis.Password, cfg.Store.Redis.Timeout = config.Secret("redis://"+server.Addr), "hush", config.Duration(5*time.Second)
 	cfg.Default.Limits[0].Rate = &config.Rate{N: 3, Window: 24 * time.Hour}
 	engine, err := embedded.New(cfg, embedded.Options{Shared: Redis})
 	if err != nil {

@@ -204,3 +204,34 @@ func TestUpstreamsOwnRateLimitFieldsAreReplaced(t *testing.T) {
 		t.Errorf("RateLimit-Policy: %q", got)
 	}
 }
+
+// Whom a request is traced for passes as it came while Weir traces nothing: the fields of W3C Trace Context and
+// Baggage, in several lines, of a version to come, and broken ones.
+func TestTraceContextPasses(t *testing.T) {
+	got := make(chan http.Header, 1)
+	h := build(t, plan{upstream: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header })})
+	for _, sent := range []http.Header{
+		{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, "Tracestate": {"a=1", "b=2,c=3"}, "Baggage": {"user=x", "k=v;p=1"}},
+		{"Traceparent": {"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-the-future-brings"}},
+		{"Traceparent": {"no trace"}, "Tracestate": {""}},
+		{},
+	} {
+		r, err := http.NewRequest("GET", h.url("/"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = sent.Clone()
+		r.Header.Set("Connection", "traceparent, tracestate, baggage") // which names no field of a connection
+		answer, err := h.client("HTTP/1.1").Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		arrived := <-got
+		for _, name := range []string{"Traceparent", "Tracestate", "Baggage"} {
+			if diff := cmp.Diff(sent[name], arrived[name]); diff != "" {
+				t.Errorf("%s (-sent +arrived):\n%s", name, diff)
+			}
+		}
+	}
+}

@@ -36,7 +36,7 @@ func (t *transfer) run() {
 	out := t.request()
 	defer t.body.done.Store(true)
 	begin(t.call)
-	res, err := t.up.transport.RoundTrip(out)
+	res, err := t.ask(out)
 	answered(t.call)
 	t.informing.Lock()
 	t.informed = true
@@ -49,6 +49,21 @@ func (t *transfer) run() {
 	default:
 		t.answer(res)
 	}
+}
+
+// ask sends out, and tells the span about it if the request is traced.
+func (t *transfer) ask(out *http.Request) (*http.Response, error) {
+	if t.call.Span == nil {
+		return t.up.transport.RoundTrip(out)
+	}
+	done := t.call.Span.Upstream(out)
+	res, err := t.up.transport.RoundTrip(out)
+	status := 0
+	if err == nil {
+		status = res.StatusCode
+	}
+	done(status, err)
+	return res, err
 }
 
 // request returns what the upstream gets.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+
+	"github.com/weirgate/weir/config"
 )
 
 // Comments are what the source says of each type, under its name, and of each field, under TYPE.FIELD.
@@ -84,7 +86,7 @@ func (c comments) keysOf(v reflect.Value) []key {
 			keys = append(keys, c.keysOf(v.Field(i))...)
 			continue
 		}
-		k := key{name: name, meaning: c[t.Name()+"."+f.Name], typ: f.Type, value: v.Field(i), item: f.Tag.Get("default"), secret: f.Tag.Get("secret") != ""}
+		k := key{name: name, meaning: c[t.Name()+"."+f.Name], typ: f.Type, value: v.Field(i), item: f.Tag.Get("default"), secret: f.Type == reflect.TypeFor[config.Secret]()}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			k.enum = strings.Split(enum, ",")
 		}

@@ -31,6 +31,7 @@ type Broken struct {
 const (
 	pieceSize   = 128 << 10
 	longestLine = 64 << 10
+	ahead       = 8  // pieces that are read before they are asked for: a pause of who reads or takes need not stop the other
 	brokenKept  = 20 // of one piece
 	brokenText  = 120
 )
@@ -45,53 +46,105 @@ type piece struct {
 	done  chan *Batch
 }
 
-// Each reads the log to its end and hands its lines to take, piece by piece and in order, while the
-// next ones are parsed by as many goroutines as there are processors. A batch is good until take
-// returns. It ends early, with the reason, when take fails or ctx is done.
-func (l *Log) Each(ctx context.Context, take func(*Batch) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	workers := runtime.GOMAXPROCS(0)
-	todo, ordered := make(chan *piece), make(chan *piece, workers)
-	batches := sync.Pool{New: func() any { return new(Batch) }}
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	var failed error
-	running.Go(func() {
-		defer close(ordered)
+// A Stream is a log that is being read, piece by piece: the next ones are parsed meanwhile, by as many
+// goroutines as there are processors. It must be closed, and is for one goroutine.
+type Stream struct {
+	log     *Log
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	ordered chan *piece // closed at the end, and failed says why
+	failed  error
+	batches sync.Pool
+	held    *Batch // what Next returned last
+}
+
+// Stream begins to read the log, which can be done once.
+func (l *Log) Stream(ctx context.Context) *Stream {
+	if l.callOff != nil {
+		ctx = context.WithoutCancel(ctx) // what has come is read to its end
+	}
+	s := &Stream{log: l, ordered: make(chan *piece, ahead), batches: sync.Pool{New: func() any { return new(Batch) }}}
+	s.ctx, s.stop = context.WithCancel(ctx)
+	todo := make(chan *piece, ahead)
+	s.running.Go(func() {
+		defer close(s.ordered)
 		defer close(todo)
-		failed = l.cut(func(p *piece) bool {
-			return send(ctx, ordered, p) && send(ctx, todo, p)
+		s.failed = l.cut(func(p *piece) bool {
+			return send(s.ctx, s.ordered, p) && send(s.ctx, todo, p)
 		})
 	})
-	for range workers {
-		running.Go(func() {
+	for range runtime.GOMAXPROCS(0) {
+		s.running.Go(func() {
 			parser := NewParser(l.Format, l.zone)
 			for p := range todo {
-				b := batches.Get().(*Batch)
+				b := s.batches.Get().(*Batch)
 				b.parse(parser, p)
 				p.done <- b
 			}
 		})
 	}
-	for p := range ordered {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case b := <-p.done:
-			if err := take(b); err != nil {
-				return err
-			}
-			batches.Put(b)
+	return s
+}
+
+// Next returns the next lines, good until the next call. [io.EOF] says that there are none; another error
+// that the log cannot be read on, or that the context is done.
+func (s *Stream) Next() (*Batch, error) {
+	if s.held != nil {
+		s.batches.Put(s.held)
+		s.held = nil
+	}
+	p, more := s.receive()
+	switch {
+	case s.ctx.Err() != nil:
+		return nil, s.ctx.Err()
+	case !more && s.failed != nil:
+		return nil, fmt.Errorf("%s: %w", s.log.Name, s.failed)
+	case !more:
+		return nil, io.EOF
+	}
+	select {
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	case s.held = <-p.done:
+		return s.held, nil
+	}
+}
+
+func (s *Stream) receive() (p *piece, more bool) {
+	select {
+	case p, more = <-s.ordered:
+	case <-s.ctx.Done():
+	}
+	return p, more
+}
+
+// Close ends the reading.
+func (s *Stream) Close() {
+	s.stop()
+	if s.log.callOff != nil {
+		s.log.callOff()
+	}
+	s.running.Wait()
+}
+
+// Each reads the log to its end and hands its lines to take, piece by piece and in order. A batch is good
+// until take returns. It ends early, with the reason, when take fails or ctx is done.
+func (l *Log) Each(ctx context.Context, take func(*Batch) error) error {
+	s := l.Stream(ctx)
+	defer s.Close()
+	for {
+		b, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := take(b); err != nil {
+			return err
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if failed != nil { // ordered is closed after it is set
-		return fmt.Errorf("%s: %w", l.Name, failed)
-	}
-	return nil
 }
 
 func send(ctx context.Context, to chan<- *piece, p *piece) bool {

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,9 +25,10 @@ type Log struct {
 	Auto   string // how the format was found; empty if it was told
 	First  int64  // when its first request began, in Unix nanoseconds; 0 if there is none in its head
 
-	zone  *time.Location
-	lines *bufio.Reader
-	close func() error
+	zone    *time.Location
+	lines   *bufio.Reader
+	close   func() error
+	callOff func() // ends the log with what has come of it; nil: it need not be, since no reading waits for others
 }
 
 // headSize is how much of a log is looked at before it is read.
@@ -36,16 +39,19 @@ type OpenOptions struct {
 	Format string         // auto, a name, or a pattern
 	Zone   *time.Location // of times without one; nil is UTC
 	Read   *atomic.Int64  // counts the bytes of the files, as they are on disk; nil: nobody asks
+	// Context, when it is done, ends standard input with what has come of it, though somebody may still write
+	// to it; nil: nothing does.
+	Context context.Context
 }
 
 // Open opens the log of that name, - for standard input: plain, gzip or zstd, as its first bytes tell.
 func Open(name string, o OpenOptions) (*Log, error) {
-	file := os.Stdin
-	if name != "-" {
-		var err error
-		if file, err = os.Open(name); err != nil {
-			return nil, err
-		}
+	var file io.ReadCloser
+	var err error
+	if name == "-" {
+		file = newInput(o.Context, os.Stdin)
+	} else if file, err = os.Open(name); err != nil {
+		return nil, err
 	}
 	l, err := open(name, file, o)
 	if err != nil {
@@ -62,6 +68,9 @@ func open(name string, file io.ReadCloser, o OpenOptions) (*Log, error) {
 	}
 	l := &Log{Name: name, zone: o.Zone, lines: bufio.NewReaderSize(text, headSize)}
 	l.close = func() error { end(); return file.Close() }
+	if in, ok := file.(*input); ok {
+		l.callOff = in.callOff
+	}
 	head, err := l.lines.Peek(headSize)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -127,6 +136,27 @@ func inflate(r io.Reader) (text io.Reader, end func(), err error) {
 	return packed, func() {}, nil
 }
 
+// An input is a reader that can be called off while it waits: it then ends with what has come.
+type input struct {
+	*io.PipeReader
+	callOff func()
+}
+
+// newInput returns from as an input that is called off when ctx, which may be nil, is done. A system call
+// that waits cannot be: who is in one then is left to the end of the process.
+func newInput(ctx context.Context, from io.Reader) *input {
+	r, w := io.Pipe()
+	in := &input{r, func() { w.Close() }}
+	go func() {
+		_, err := io.Copy(w, from)
+		w.CloseWithError(err)
+	}()
+	if ctx != nil {
+		context.AfterFunc(ctx, in.callOff)
+	}
+	return in
+}
+
 // counted counts what is read.
 type counted struct {
 	r io.Reader
@@ -153,7 +183,7 @@ func OpenAll(names []string, o OpenOptions) ([]*Log, error) {
 		}
 		logs = append(logs, l)
 	}
-	slices.SortStableFunc(logs, func(a, b *Log) int { return cmp.Compare(a.First, b.First) })
+	slices.SortStableFunc(logs, func(a, b *Log) int { return cmp.Or(cmp.Compare(a.First, b.First), strings.Compare(a.Name, b.Name)) })
 	return logs, nil
 }
 

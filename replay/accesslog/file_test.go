@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -248,4 +249,41 @@ func TestCommon(t *testing.T) {
 	if !got.Header("X-Tenant") || got.Header("Cookie") || !got.Duration {
 		t.Errorf("caddy and a pattern: %+v", got)
 	}
+}
+
+// Standard input that nobody closes ends, when it is called off, with what has come: before its format is
+// known, while it is read, and when who reads it gives up.
+func TestInputIsCalledOff(t *testing.T) {
+	for name, sent := range map[string]int{"nothing came": 0, "less than a head": 100, "many pieces": 50_000} {
+		from, to := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		var come atomic.Int64
+		go func() {
+			size, _ := io.WriteString(to, combinedLog(sent))
+			for come.Load() < int64(size) {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		l, err := open("-", newInput(ctx, from), OpenOptions{Read: &come})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		read := int64(0)
+		if err := l.Each(ctx, func(b *Batch) error { read += b.Read; return nil }); err != nil || read != int64(sent) {
+			t.Errorf("%s: %d lines of %d, %v", name, read, sent, err)
+		}
+		_ = to.Close() // ends the goroutine that waits for more
+	}
+	from, to := io.Pipe()
+	go func() { _, _ = io.WriteString(to, combinedLog(50_000)) }()
+	l, err := open("-", newInput(t.Context(), from), OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	if err := l.Each(t.Context(), func(*Batch) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("got %v", err)
+	}
+	_ = to.Close()
 }

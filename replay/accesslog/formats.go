@@ -104,7 +104,8 @@ func compile(text string, e escape) (f *Format, err error) {
 }
 
 // haproxyLine cuts off what syslog writes in front: the client stands before the first bracket that
-// opens a date.
+// opens a date. HAProxy cuts a line after 1,024 bytes (len of its log directive): the request is then what
+// stands of it.
 func haproxyLine(text string) (string, error) {
 	for from := 0; ; {
 		at := strings.Index(text[from:], " [")
@@ -112,6 +113,9 @@ func haproxyLine(text string) (string, error) {
 			break
 		}
 		if at += from; len(text) > at+4 && text[at+4] == '/' {
+			if !strings.HasSuffix(text, `"`) {
+				text += `"`
+			}
 			return text[strings.LastIndexByte(text[:at], ' ')+1:], nil
 		}
 		from = at + 2

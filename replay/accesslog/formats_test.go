@@ -120,6 +120,7 @@ func TestLinesThatAreNoRequest(t *testing.T) {
 		{"haproxy", `10.0.1.2:33317 [06/Feb/2009:12:14:14.655] in in/<NOSRV> -1/-1/-1/-1/0 400 0 - - PR-- 1/1/0/0/0 0/0 "<BADREQ>"`, ErrNoRequest},
 		{"haproxy", `<150>Feb  6 12:14:14 h haproxy[1]: SPOE: [weir] <EVENT:on-frontend-http-request> sid=0 st=0`, ErrNoRequest},
 		{"haproxy", `Feb  6 12:14:14 h haproxy[1]: Proxy in started.`, errShape},
+		{"haproxy", `10.0.1.2:33317 [06/Feb/2009:12:14:14.655] in s/s 0/0/0/0/0 200 9 - - ---- 1/1/0/0/0 0/0 {cut off before the requ`, errShape},
 		{"alb", `http 2018-07-02T22:23:00.186641Z app/x 192.168.131.39:2817 - -1 -1 -1 400 - 0 0 "- http://x:80- " "-" - - - "-" "-" "-" - 2018-07-02T22:22:48.364000Z "-" "-"`, ErrNoRequest},
 		{"envoy", `[2016-04-15T20:17:00.310Z] "- - HTTP/1.1" 400 DPE 0 11 0 - "-" "-" "-" "-" "-"`, ErrNoRequest},
 		{"caddy", `{"level":"info","ts":1646861401.5,"msg":"serving initial configuration"}`, ErrNoRequest},

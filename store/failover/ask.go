@@ -139,7 +139,7 @@ func (s *Store) judgeSilence(t turn, at time.Time, err error) error {
 	}
 	s.failures[kind].Add(1)
 	if proof {
-		s.trip(t.era, at, err)
+		s.trip(t.era, at, Change{kind, err})
 	}
 	return err
 }
@@ -147,12 +147,12 @@ func (s *Store) judgeSilence(t turn, at time.Time, err error) error {
 // fail counts a failure.
 func (s *Store) fail(k Kind, era uint64, at time.Time, cause error) {
 	s.failures[k].Add(1)
-	s.trip(era, at, cause)
+	s.trip(era, at, Change{k, cause})
 }
 
 // trip tells the breaker, and the keeper if that opened it.
-func (s *Store) trip(era uint64, at time.Time, cause error) {
-	if s.breaker.failed(era, at, cause) {
+func (s *Store) trip(era uint64, at time.Time, why Change) {
+	if s.breaker.failed(era, at, why) {
 		s.rouse()
 	}
 }

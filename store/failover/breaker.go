@@ -11,9 +11,10 @@ import (
 // A breaker keeps calls from a store that does not answer. Every change begins a new era, and what
 // began in an earlier one says nothing about the present.
 type breaker struct {
-	most  int64     // failures in a row that open it
-	since time.Time // what its times are counted from, on the clock that no step changes
-	log   *slog.Logger
+	most    int64     // failures in a row that open it
+	since   time.Time // what its times are counted from, on the clock that no step changes
+	log     *slog.Logger
+	changed func(Change)
 
 	era    atomic.Uint64 // odd while it is open
 	row    atomic.Int64  // failures since the last answer
@@ -38,13 +39,14 @@ func (b *breaker) answered(era uint64, at time.Time) {
 }
 
 // failed notes that a call which began in era was not, and reports whether that opened the breaker.
-func (b *breaker) failed(era uint64, at time.Time, cause error) bool {
+func (b *breaker) failed(era uint64, at time.Time, why Change) bool {
 	if b.era.Load() != era || isOpen(era) || b.row.Add(1) < b.most || !b.era.CompareAndSwap(era, era+1) {
 		return false
 	}
 	b.opened.Store(b.moment(at))
-	b.vague.Store(isSilence(cause) || errors.Is(cause, context.DeadlineExceeded))
-	b.log.Warn("the shared store does not answer: it is left alone", "failures", b.most, "error", cause)
+	b.vague.Store(isSilence(why.Cause) || errors.Is(why.Cause, context.DeadlineExceeded))
+	b.log.Warn("the shared store does not answer: it is left alone", "failures", b.most, "kind", why.Kind.String(), "error", why.Cause)
+	b.changed(why)
 	return true
 }
 
@@ -58,6 +60,7 @@ func isSilence(err error) bool {
 func (b *breaker) explain(err error) {
 	if !isSilence(err) && b.vague.CompareAndSwap(true, false) {
 		b.log.Warn("why the shared store does not answer", "error", err)
+		b.changed(Change{Error, err})
 	}
 }
 
@@ -78,4 +81,5 @@ func (b *breaker) mend(at time.Time) {
 	b.heard.Store(b.moment(at))
 	b.era.Add(1)
 	b.log.Info("the shared store answers again", "after", time.Duration(b.moment(at)-b.opened.Load()).Round(time.Millisecond).String())
+	b.changed(Change{})
 }

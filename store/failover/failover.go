@@ -49,8 +49,17 @@ type Options struct {
 	Probe func(ctx context.Context) error
 	// Observe is told how long each request waited for the shared store. It must not block.
 	Observe func(wait time.Duration)
+	// Changed is told when the breaker has opened or closed, and once more if a probe finds out what is behind a
+	// silence. It must not block.
+	Changed func(Change)
 	// Logger is told when the breaker opens (WARN) and closes (INFO). nil is none.
 	Logger *slog.Logger
+}
+
+// A Change is what happened to the breaker.
+type Change struct {
+	Kind  Kind  // the failure that opened it
+	Cause error // what that failure was; nil: it has closed
 }
 
 const (
@@ -73,6 +82,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Remember <= 0 {
 		o.Remember = defaultRemember
+	}
+	if o.Changed == nil {
+		o.Changed = func(Change) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -114,7 +126,7 @@ func New(shared, local Backend, o Options) *Store {
 	o = o.withDefaults()
 	s := &Store{
 		shared: shared, local: local, options: o, replicas: int64(o.Replicas), seed: maphash.MakeSeed(),
-		breaker: breaker{most: int64(o.Failures), since: time.Now(), log: o.Logger},
+		breaker: breaker{most: int64(o.Failures), since: time.Now(), log: o.Logger, changed: o.Changed},
 		crew:    newCrew(), wake: make(chan struct{}, 1), kept: make(chan struct{}), known: newKnown(o.Remember),
 	}
 	if r, ok := shared.(Recaller); ok {

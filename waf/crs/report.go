@@ -17,7 +17,7 @@ const maxFindings = 4
 // report reports what a rule matched, once for each parameter.
 func (s *sheet) report(rule types.MatchedRule) {
 	score := scores[rule.Rule().Severity()]
-	if score == 0 || !hasParanoia(rule.Rule().Tags()) {
+	if score == 0 || paranoia(rule.Rule().Tags()) == 0 {
 		return // a rule that only sets something up
 	}
 	f := waf.Finding{Rule: strconv.Itoa(rule.Rule().ID()), Class: classOf(rule.Rule()), Score: score}
@@ -92,15 +92,6 @@ var scores = map[types.RuleSeverity]int{
 	types.RuleSeverityCritical: 5, types.RuleSeverityError: 4, types.RuleSeverityWarning: 3, types.RuleSeverityNotice: 2,
 }
 
-func hasParanoia(tags []string) bool {
-	for _, tag := range tags {
-		if strings.HasPrefix(tag, "paranoia-level/") {
-			return true
-		}
-	}
-	return false
-}
-
 // argument returns what the body says under the name of an argument that matched, or nil.
 func (s *sheet) argument(md types.MatchData) *feed.Leaf {
 	switch md.Variable() {
@@ -139,7 +130,8 @@ func partOf(md types.MatchData) feed.Part {
 
 // classes say what a rule is about by its file, or by what its id begins with.
 var classes = []struct{ prefix, class string }{
-	{"100021", "java"}, {"100022", "sqli"}, {"100023", "sqli"}, {"100024", "node"}, {"100025", "xss"}, {"100026", "sqli"}, {"1000", "protocol"}, {"911", "protocol"}, {"913", "scanner"}, {"920", "protocol"}, {"921", "protocol"},
+	{"100021", "java"}, {"100022", "sqli"}, {"100023", "sqli"}, {"100024", "node"}, {"100025", "xss"}, {"100026", "sqli"}, {"100027", "sqli"},
+	{"1000", "protocol"}, {"911", "protocol"}, {"913", "scanner"}, {"920", "protocol"}, {"921", "protocol"},
 	{"922", "multipart"}, {"930", "lfi"}, {"931", "rfi"}, {"932", "rce"}, {"933110", "upload"}, {"933111", "upload"}, {"933", "php"},
 	{"934110", "ssrf"}, {"934120", "ssrf"}, {"934190", "ssrf"}, {"934130", "pollution"}, {"934", "node"}, {"941", "xss"}, {"942", "sqli"},
 	{"943", "session"}, {"944", "java"},

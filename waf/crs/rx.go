@@ -24,7 +24,10 @@ const (
 
 // registerRX gives Coraza our operator for regular expressions, in place of its own. The registry is the
 // process's, and there is one operator for all.
-var registerRX = sync.OnceFunc(func() { plugins.RegisterOperator("rx", newRX) })
+var registerRX = sync.OnceFunc(func() {
+	plugins.RegisterOperator("rx", newRX)
+	plugins.RegisterOperator("weirScreen", newGrouped)
+})
 
 // An rx matches short texts by the standard library and long ones by RE2, which read one syntax.
 type rx struct {
@@ -32,6 +35,7 @@ type rx struct {
 	long  *re2.Regexp
 	from  int // the length of a long text
 	needs []byteSet
+	ways  []way
 }
 
 func newRX(o plugintypes.OperatorOptions) (plugintypes.Operator, error) {
@@ -78,42 +82,49 @@ func (op *rx) study(pattern string) error {
 	if op.from = longText; len(program.Inst) > bigPattern {
 		op.from = longForBig
 	}
-	op.needs = needsOf(tree.Simplify())
+	tree = tree.Simplify()
+	op.needs, op.ways = needsOf(tree), waysOf(tree)
 	return nil
 }
 
-// lacks reports whether text lacks what every match holds.
-func (op *rx) lacks(text string) bool {
-	if len(op.needs) == 0 {
-		return false
-	}
-	has := bytesIn(text)
+// lacks reports whether a text of these bytes lacks what every match holds.
+func (op *rx) lacks(has *byteSet) bool {
 	for i := range op.needs {
-		if !op.needs[i].meets(&has) {
+		if !op.needs[i].meets(has) {
 			return true
 		}
 	}
 	return false
 }
 
+// matches reports whether text matches.
+func (op *rx) matches(text string) bool {
+	switch {
+	case len(text) < op.from:
+		return op.short.MatchString(text)
+	case op.short == nil:
+		return op.long.MatchString(text)
+	}
+	return op.long.MatchString(valid(text))
+}
+
 // Evaluate reports whether text matches, and notes what the groups matched if the rule asks.
 func (op *rx) Evaluate(tx plugintypes.TransactionState, text string) bool {
-	if text == oneName || op.lacks(text) {
-		return false // the first is a name of ours
+	if text == oneName { // a name of ours
+		return false
 	}
-	isShort := len(text) < op.from
-	if !isShort && op.short != nil {
-		text = valid(text)
-	}
-	if isShort && !op.short.MatchString(text) || !isShort && !op.long.MatchString(text) {
+	if has := bytesIn(text); op.lacks(&has) || !op.matches(text) {
 		return false
 	}
 	if !tx.Capturing() {
 		return true
 	}
-	if isShort {
+	if len(text) < op.from {
 		capture(tx, text, op.short.FindStringSubmatchIndex(text))
 	} else {
+		if op.short != nil {
+			text = valid(text)
+		}
 		capture(tx, text, op.long.FindStringSubmatchIndex(text))
 	}
 	return true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/waftest"
 )
@@ -38,7 +39,7 @@ func TestNeeds(t *testing.T) {
 			for _, text := range []string{b.String(), strings.ToUpper(b.String()), strings.ToLower(b.String()), "x " + b.String() + " y"} {
 				if op.short.MatchString(text) {
 					matched++
-					if op.lacks(text) {
+					if has := bytesIn(text); op.lacks(&has) {
 						t.Errorf("%.80q matches %.80q, and is said to lack something", pattern, text)
 					}
 				}
@@ -68,10 +69,11 @@ func TestNeedsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if op.lacks(texts[0]) {
+		match, none := bytesIn(texts[0]), bytesIn(texts[1])
+		if op.lacks(&match) {
 			t.Errorf("%s: %q lacks something", pattern, texts[0])
 		}
-		if !op.lacks(texts[1]) && len(op.needs) > 0 && !op.short.MatchString(texts[1]) && texts[1] != "ce" && texts[1] != "u" && texts[1] != "fo" {
+		if !op.lacks(&none) && len(op.needs) > 0 && !op.short.MatchString(texts[1]) && texts[1] != "ce" && texts[1] != "u" && texts[1] != "fo" {
 			t.Errorf("%s: %q lacks nothing", pattern, texts[1])
 		}
 	}
@@ -142,10 +144,10 @@ func TestEveryValueOfANameIsSeen(t *testing.T) {
 		"many in a query":  {Method: "GET", Query: filler + "&" + filler + "&id=" + escaped, Header: h()},
 		"json":             {Method: "POST", Header: h("Content-Type", "application/json"), Body: []byte(`{"id":"it's","id":"` + attack + `"}`)},
 	} {
-		in.Mode, in.Host, in.Proto, in.Path = waf.ModeBlock, "api.example.test", "HTTP/1.1", "/v1/x"
+		in.Mode, in.Host, in.Proto, in.Path = weir.Enforce, "api.example.test", "HTTP/1.1", "/v1/x"
 		for range 30 {
-			var r waf.Result
-			if w.Inspect(t.Context(), &in, &r); r.Verdict != waf.Block {
+			var r weir.Inspection
+			if w.Inspect(t.Context(), &in, &r); r.Verdict != weir.Blocked {
 				t.Errorf("%s: %v %v", name, r.Verdict, r.Matches)
 				break
 			}
@@ -179,10 +181,10 @@ func TestMatchesAreNamed(t *testing.T) {
 		"text":       {waf.Input{Method: "POST", Header: browser("Content-Type", "text/plain"), Body: []byte(attack)}, "text", "body"},
 		"xml":        {waf.Input{Method: "POST", Header: browser("Content-Type", "text/xml"), Body: []byte("<a>" + attack + "</a>")}, "xml", ""},
 	} {
-		test.in.Mode, test.in.Host, test.in.Proto, test.in.Path = waf.ModeBlock, "api.example.test", "HTTP/1.1", "/v1/x"
-		var r waf.Result
+		test.in.Mode, test.in.Host, test.in.Proto, test.in.Path = weir.Enforce, "api.example.test", "HTTP/1.1", "/v1/x"
+		var r weir.Inspection
 		w.Inspect(t.Context(), &test.in, &r)
-		if r.Verdict != waf.Block || r.HTTP != 403 || len(r.Matches) == 0 {
+		if r.Verdict != weir.Blocked || r.HTTP != 403 || len(r.Matches) == 0 {
 			t.Errorf("%s: %+v", name, r)
 			continue
 		}

@@ -163,18 +163,15 @@ func (r *Rules) blocksAny(words []string) bool {
 // blocks names the rules that match word, if they would block it.
 func (r *Rules) blocks(word string) string {
 	c := wordsCase([]string{word})
-	tx := r.engine.NewTransaction()
-	defer tx.Close()
-	s := fill(tx, c)
 	var ids []int
-	for _, rule := range tx.MatchedRules() {
+	r.run(c, func(s *sheet, rule types.MatchedRule) {
 		if rule.Rule().ID() == 932260 {
-			continue
+			return
 		}
 		if s.report(rule); rule.Rule().Severity() == types.RuleSeverityCritical {
 			ids = append(ids, rule.Rule().ID())
 		}
-	}
+	})
 	if c.Score() < 5 {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 )
 
@@ -33,13 +34,13 @@ func BenchmarkFast(b *testing.B) {
 		{"text-1m", waf.Input{Method: "POST", Path: "/v1/notes", Header: browser("Content-Type", "application/json"), Body: []byte(`{"text":"` + strings.Repeat("The invoice was paid on time; and the parcel's in good shape. ", 16500) + `"}`)}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			bench.in.Mode, bench.in.Host, bench.in.Proto = waf.ModeBlock, "api.example.test", "HTTP/1.1"
+			bench.in.Mode, bench.in.Host, bench.in.Proto = weir.Enforce, "api.example.test", "HTTP/1.1"
 			b.ReportAllocs()
-			var r waf.Result
+			var r weir.Inspection
 			for b.Loop() {
 				w.Inspect(b.Context(), &bench.in, &r)
 			}
-			if r.Verdict != waf.Pass {
+			if r.Verdict != weir.Clean {
 				b.Fatalf("%+v", r)
 			}
 		})

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
 )
 
 // matched returns the rules that match a request, sorted, each once.
 func matched(in waf.Input) []string {
-	var r waf.Result
+	var r weir.Inspection
 	waf.New(waf.Options{Rules: New(), Limits: limits}).Inspect(context.Background(), &in, &r)
 	var ids []string
 	for _, m := range r.Matches {
@@ -24,7 +25,7 @@ func matched(in waf.Input) []string {
 }
 
 func json(text string) waf.Input {
-	return waf.Input{Mode: waf.ModeBlock, Method: "POST", Path: "/", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"a":"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text) + `"}`)}
+	return waf.Input{Mode: weir.Enforce, Method: "POST", Path: "/", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"a":"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text) + `"}`)}
 }
 
 // Every signature at its edge: what it must see, and what looks like it and is not.
@@ -84,10 +85,10 @@ func TestParts(t *testing.T) {
 		for i := 0; i < len(more); i += 2 {
 			h[more[i]] = append(h[more[i]], more[i+1])
 		}
-		return waf.Input{Mode: waf.ModeBlock, Method: "GET", Path: path, Query: query, Header: h}
+		return waf.Input{Mode: weir.Enforce, Method: "GET", Path: path, Query: query, Header: h}
 	}
 	upload := func(name string) waf.Input {
-		return waf.Input{Mode: waf.ModeBlock, Method: "POST", Path: "/", Header: http.Header{"Content-Type": {"multipart/form-data; boundary=b"}},
+		return waf.Input{Mode: weir.Enforce, Method: "POST", Path: "/", Header: http.Header{"Content-Type": {"multipart/form-data; boundary=b"}},
 			Body: []byte("--b\r\nContent-Disposition: form-data; name=a; filename=\"" + name + "\"\r\n\r\nx\r\n--b--")}
 	}
 	for _, test := range []struct {
@@ -103,7 +104,7 @@ func TestParts(t *testing.T) {
 		{get("/", "", "Cookie", "a=1; b=1' or '1'='1"), "sqli"}, {get("/", "", "User-Agent", "sqlmap/1.7"), "scanner"}, {get("/", "", "User-Agent", "() { :;}; x"), "shell"},
 		{get("/", "", "X-Any", "${jndi:ldap://x}"), "jndi"}, {get("/", "", "Referer", "https://a/?q='><script>x"), "xss_tag"},
 		{get("/", "", "X-Middleware-Subrequest", "middleware"), "middleware_subrequest"}, {get("/", "", "Range", "bytes=0-1,2-3,4-5,6-7,8-9,10-11"), "range"},
-		{waf.Input{Mode: waf.ModeBlock, Method: "TRACE", Path: "/"}, "method"},
+		{waf.Input{Mode: weir.Enforce, Method: "TRACE", Path: "/"}, "method"},
 		{upload("x.php"), "upload_script"}, {upload("x.php.png"), "upload_script"}, {upload("x.PHP . "), "upload_script"}, {upload("../x.png"), "upload_path"}, {upload("<img src=x onerror=y>.png"), "xss"},
 	} {
 		if got := matched(test.in); !slices.Contains(got, test.rule) {
@@ -126,9 +127,9 @@ func TestParts(t *testing.T) {
 func TestOtherScripts(t *testing.T) {
 	const text = "Он сказал: \"да\" и ушёл -- 1' OR '1'='1 это было давно и неправда, как говорится в сказке"
 	in := json(text)
-	var r waf.Result
+	var r weir.Inspection
 	waf.New(waf.Options{Rules: New(), Limits: limits}).Inspect(t.Context(), &in, &r)
-	if r.Verdict != waf.Pass || r.Score > 3 {
+	if r.Verdict != weir.Clean || r.Score > 3 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -136,8 +137,8 @@ func TestOtherScripts(t *testing.T) {
 // Plain requests cost no memory.
 func TestNoAllocation(t *testing.T) {
 	w := build(t)
-	in := waf.Input{Mode: waf.ModeBlock, Method: "GET", Proto: "HTTP/1.1", Host: "a.test", Path: "/v1/items/42", Query: "page=2&sort=name", Header: browser()}
-	var r waf.Result
+	in := waf.Input{Mode: weir.Enforce, Method: "GET", Proto: "HTTP/1.1", Host: "a.test", Path: "/v1/items/42", Query: "page=2&sort=name", Header: browser()}
+	var r weir.Inspection
 	if n := testing.AllocsPerRun(100, func() { w.Inspect(t.Context(), &in, &r) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -1,13 +1,17 @@
 package feed
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"mime/multipart"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // all lets everything through.
@@ -104,5 +108,73 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("refused with %d", refusal.HTTP)
 		}
 		_ = EachPair(query, func(string, string) *Refusal { return nil })
+	})
+}
+
+// Every pair that net/url sees in a form is seen exactly once, as it is read there.
+func FuzzForm(f *testing.F) {
+	for _, seed := range []string{"a=1&b=2", "a=%27+or+1=1&a=&=&&%41=b=c", "a", "%zz=1", "a;b=c"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		pairs, err := url.ParseQuery(text)
+		if err != nil {
+			return // read by us in every way that a server may
+		}
+		var want, got []string
+		for name, values := range pairs {
+			for _, value := range values {
+				want = append(want, name+"="+value)
+			}
+		}
+		feed := Feed{limits: all}
+		if refusal := feed.form(Form, text); refusal != nil {
+			t.Fatalf("%q: refused with %v", text, refusal)
+		}
+		for _, l := range feed.Leaves {
+			got = append(got, l.Name+"="+l.Value)
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	})
+}
+
+// Every field that mime/multipart writes, and every file's name, is seen exactly once.
+func FuzzMultipart(f *testing.F) {
+	f.Add("a", "1 or 1=1", "a.php")
+	f.Add("a\"b", "\r\n--b\r\n", "../../x")
+	f.Add("", "", "")
+	f.Fuzz(func(t *testing.T, name, value, file string) {
+		if strings.ContainsFunc(name+file, unicode.IsControl) || strings.ContainsAny(name+file, `"\`) || file == "" || name == "" {
+			return // refused, or written in another form
+		}
+		var body bytes.Buffer
+		w := multipart.NewWriter(&body)
+		if w.WriteField(name, value) != nil {
+			t.Fatal("a field cannot be written")
+		}
+		if part, err := w.CreateFormFile("f", file); err != nil || w.Close() != nil {
+			t.Fatal(part, err)
+		}
+		var feed Feed
+		h := http.Header{"Content-Type": {w.FormDataContentType()}}
+		if refusal := feed.Read(&Source{Header: h, Body: body.Bytes()}, all); refusal != nil {
+			t.Fatalf("%q, %q, %q: refused with %v", name, value, file, refusal)
+		}
+		values, files := 0, 0
+		for _, l := range feed.Leaves {
+			switch {
+			case l.Part == Form && l.Name == name && l.Value == value:
+				values++
+			case l.Part == File && l.Value == file:
+				files++
+			}
+		}
+		if values != 1 || files != 1 {
+			t.Errorf("%q, %q, %q: seen %d and %d times: %q", name, value, file, values, files, feed.Leaves)
+		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 )
 
@@ -15,54 +16,54 @@ import (
 type Attack struct {
 	Name string
 	In   waf.Input
-	Want waf.Verdict // what becomes of it: Pass stands for Skip as well, Off for whatever the bounds say
+	Want weir.Verdict // what becomes of it: Clean stands for Plain as well, Uninspected for whatever the bounds say
 }
 
-// Attacks are those of public reports: coraza#1176, gjson#391, GHSA-3ww9-vw83-9w5x, GHSA-6r3q-mjv7-xr8m,
+// Attacks are those of public reports: coraza#1176 (WAF-09), gjson#391, GHSA-3ww9-vw83-9w5x, GHSA-6r3q-mjv7-xr8m,
 // ModSecurity#2019 and their kin.
 func Attacks(t testing.TB) []Attack {
 	const injection = "1 UNION SELECT password FROM users-- -"
-	json := func(name, body string, want waf.Verdict) Attack { return post(name, "application/json", body, want) }
+	json := func(name, body string, want weir.Verdict) Attack { return post(name, "application/json", body, want) }
 	nested := func(open, end string, n int) string { return strings.Repeat(open, n) + "1" + strings.Repeat(end, n) }
 	prose := strings.Repeat("The invoice was paid on time; and the parcel's in good shape. ", 17000)[:1<<20]
 	list := []Attack{
-		json("2 KB of brackets", nested("[", "]", 1000), waf.Block),
-		json("12 MB of brackets", nested("[", "]", 6<<20), waf.Block),
-		json("objects in objects", nested(`{"a":`, "}", 60000), waf.Block),
-		json("an open list", strings.Repeat("[", 1<<20), waf.Block),
-		json("1500 numbers before an injection", `[`+strings.Repeat("1,", 1500)+`"`+injection+`"]`, waf.Block),
-		json("1500 texts before an injection", `[`+strings.Repeat(`"it's",`, 1500)+`"`+injection+`"]`, waf.Block),
-		post("1500 pairs before an injection", "application/x-www-form-urlencoded", strings.Repeat("a=1&", 1500)+"q=1+UNION+SELECT+1,2,3--", waf.Block),
-		post("20,000 pairs", "application/x-www-form-urlencoded", strings.Repeat("a=&", 20000)+"b=1", waf.Block),
-		json("a wide object", wide(1900, `"it's %d o'clock"`), waf.Pass),
-		json("a wider object", wide(100000, `"it's %d"`), waf.Block),
-		json("a million numbers", "["+strings.Repeat("1,", 1<<19-2)+"1]", waf.Pass),
-		json("long keys", `{`+strings.Repeat(`"`+strings.Repeat("k!", 500)+`":1,`, 100)+`"b":2}`, waf.Pass),
-		json("long keys in each other", strings.Repeat(`{"`+strings.Repeat("k", 1000)+`":`, 60)+`"it's"`+strings.Repeat("}", 60), waf.Pass),
-		json("quotes and backslashes", `["`+strings.Repeat(`\\\"`, 20000)+`"]`, waf.Pass),
-		json("JSON in JSON in JSON", `{"a":"[`+strings.Repeat(`\"it's\",`, 1500)+`1]"}`, waf.Pass),
-		json("openings of commands", `{"a":"`+strings.Repeat("; cat x", 17000)+`"}`, waf.Pass),
-		json("a text of 128 KB", `{"a":"`+prose[:127<<10]+`"}`, waf.Pass),
-		json("markup of 120 KB", `{"a":"`+strings.Repeat("<b a=b>", 17000)+`"}`, waf.Pass),
-		json("bytes that are not UTF-8", `{"a":"`+strings.Repeat("select \xff ", 13000)+`"}`, waf.Pass),
-		json("a text of 1 MB", `{"a":"`+prose+`"}`, waf.Off),
-		post("a form of 1 MB", "application/x-www-form-urlencoded", "a="+strings.ReplaceAll(prose, ";", ","), waf.Off),
-		json("base64 of 1 MB", `{"a":"`+strings.Repeat("QUJDREVGR0hJSktMTU5P", 52000)+`"}`, waf.Pass),
-		post("XML in XML", "application/xml", strings.Repeat("<a>", 50000), waf.Block),
-		post("XML with entities", "application/xml", `<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>`, waf.Block),
-		post("multipart in multipart", "multipart/form-data; boundary=b0", deepMultipart(200), waf.Block),
-		post("2500 parts", "multipart/form-data; boundary=b", strings.Repeat("--b\r\nContent-Disposition: form-data; name=a\r\n\r\nx\r\n", 2500)+"--b--", waf.Block),
-		json("a document of many selections", `{"query":"{`+strings.Repeat(" a(b: 1)", 10000)+`}"}`, waf.Pass),
-		json("a document of deep selections", `{"query":"`+strings.Repeat("{a", 20000)+`"}`, waf.Pass),
+		json("2 KB of brackets", nested("[", "]", 1000), weir.Blocked),
+		json("12 MB of brackets", nested("[", "]", 6<<20), weir.Blocked),
+		json("objects in objects", nested(`{"a":`, "}", 60000), weir.Blocked),
+		json("an open list", strings.Repeat("[", 1<<20), weir.Blocked),
+		json("1500 numbers before an injection", `[`+strings.Repeat("1,", 1500)+`"`+injection+`"]`, weir.Blocked),
+		json("1500 texts before an injection", `[`+strings.Repeat(`"it's",`, 1500)+`"`+injection+`"]`, weir.Blocked),
+		post("1500 pairs before an injection", "application/x-www-form-urlencoded", strings.Repeat("a=1&", 1500)+"q=1+UNION+SELECT+1,2,3--", weir.Blocked),
+		post("20,000 pairs", "application/x-www-form-urlencoded", strings.Repeat("a=&", 20000)+"b=1", weir.Blocked),
+		json("a wide object", wide(1900, `"it's %d o'clock"`), weir.Clean),
+		json("a wider object", wide(100000, `"it's %d"`), weir.Blocked),
+		json("a million numbers", "["+strings.Repeat("1,", 1<<19-2)+"1]", weir.Clean),
+		json("long keys", `{`+strings.Repeat(`"`+strings.Repeat("k!", 500)+`":1,`, 100)+`"b":2}`, weir.Clean),
+		json("long keys in each other", strings.Repeat(`{"`+strings.Repeat("k", 1000)+`":`, 60)+`"it's"`+strings.Repeat("}", 60), weir.Clean),
+		json("quotes and backslashes", `["`+strings.Repeat(`\\\"`, 20000)+`"]`, weir.Clean),
+		json("JSON in JSON in JSON", `{"a":"[`+strings.Repeat(`\"it's\",`, 1500)+`1]"}`, weir.Clean),
+		json("openings of commands", `{"a":"`+strings.Repeat("; cat x", 17000)+`"}`, weir.Clean),
+		json("a text of 128 KB", `{"a":"`+prose[:127<<10]+`"}`, weir.Clean),
+		json("markup of 120 KB", `{"a":"`+strings.Repeat("<b a=b>", 17000)+`"}`, weir.Clean),
+		json("bytes that are not UTF-8", `{"a":"`+strings.Repeat("select \xff ", 13000)+`"}`, weir.Clean),
+		json("a text of 1 MB", `{"a":"`+prose+`"}`, weir.Uninspected),
+		post("a form of 1 MB", "application/x-www-form-urlencoded", "a="+strings.ReplaceAll(prose, ";", ","), weir.Uninspected),
+		json("base64 of 1 MB", `{"a":"`+strings.Repeat("QUJDREVGR0hJSktMTU5P", 52000)+`"}`, weir.Clean),
+		post("XML in XML", "application/xml", strings.Repeat("<a>", 50000), weir.Blocked),
+		post("XML with entities", "application/xml", `<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>`, weir.Blocked),
+		post("multipart in multipart", "multipart/form-data; boundary=b0", deepMultipart(200), weir.Blocked),
+		post("2500 parts", "multipart/form-data; boundary=b", strings.Repeat("--b\r\nContent-Disposition: form-data; name=a\r\n\r\nx\r\n", 2500)+"--b--", weir.Blocked),
+		json("a document of many selections", `{"query":"{`+strings.Repeat(" a(b: 1)", 10000)+`}"}`, weir.Clean),
+		json("a document of deep selections", `{"query":"`+strings.Repeat("{a", 20000)+`"}`, weir.Clean),
 	}
-	bomb := post("a bomb of 100 MB", "application/json", string(zipped(t, 100<<20)), waf.Block)
+	bomb := post("a bomb of 100 MB", "application/json", string(zipped(t, 100<<20)), weir.Blocked)
 	bomb.In.Header.Set("Content-Encoding", "gzip")
 	return append(list, bomb)
 }
 
-func post(name, media, body string, want waf.Verdict) Attack {
+func post(name, media, body string, want weir.Verdict) Attack {
 	h := http.Header{"Content-Type": {media}, "Accept": {"*/*"}, "User-Agent": {"curl/8.10.1"}, "Content-Length": {fmt.Sprint(len(body))}}
-	return Attack{name, waf.Input{Mode: waf.ModeBlock, Method: "POST", Proto: "HTTP/1.1", Host: "cost.test", Path: "/v1/x", Header: h, Body: []byte(body)}, want}
+	return Attack{name, waf.Input{Mode: weir.Enforce, Method: "POST", Proto: "HTTP/1.1", Host: "cost.test", Path: "/v1/x", Header: h, Body: []byte(body)}, want}
 }
 
 // wide returns an object of n members.

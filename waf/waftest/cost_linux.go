@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/internal/timed"
 	"github.com/weirgate/weir/waf"
 )
@@ -44,7 +45,7 @@ func Cost(t *testing.T, w *waf.WAF, most time.Duration, megabytes int) {
 	Long(t)
 	peak := 0
 	for _, a := range Attacks(t) {
-		var r waf.Result
+		var r weir.Inspection
 		before := CPU(t)
 		w.Inspect(t.Context(), &a.In, &r)
 		took := CPU(t) - before
@@ -52,7 +53,7 @@ func Cost(t *testing.T, w *waf.WAF, most time.Duration, megabytes int) {
 		if took > timed.Bound(most) {
 			t.Errorf("%s: computes for %v, want at most %v", a.Name, took, most)
 		}
-		if a.Want != waf.Off && r.Verdict != a.Want && (a.Want != waf.Pass || r.Verdict != waf.Skip) {
+		if a.Want != weir.Uninspected && r.Verdict != a.Want && (a.Want != weir.Clean || r.Verdict != weir.Plain) {
 			t.Errorf("%s: %v %s %v, want %v", a.Name, r.Verdict, r.Refused, r.Matches, a.Want)
 		}
 		atOnce(t, w, &a.In)
@@ -69,7 +70,7 @@ func atOnce(t *testing.T, w *waf.WAF, in *waf.Input) {
 	var asking sync.WaitGroup
 	for range 16 {
 		asking.Go(func() {
-			var r waf.Result
+			var r weir.Inspection
 			w.Inspect(t.Context(), in, &r)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 )
 
@@ -45,9 +46,9 @@ func Secrets(t *testing.T, w *waf.WAF) {
 		for _, shape := range shapes {
 			text := fmt.Sprintf(shape, secret)
 			for place, in := range planted(t, text) {
-				var r waf.Result
+				var r weir.Inspection
 				w.Inspect(t.Context(), in, &r)
-				if r.Verdict == waf.Block {
+				if r.Verdict == weir.Blocked {
 					blocked++
 				}
 				if piece := leak(fmt.Sprintf("%+v", r), secret); piece != "" {
@@ -83,7 +84,7 @@ func planted(t *testing.T, text string) map[string]*waf.Input {
 		"JSON":   {Method: "POST", Path: "/v1/x", Header: header("Content-Type", "application/json"), Body: body},
 	}
 	for _, in := range list {
-		in.Mode, in.Proto, in.Host = waf.ModeBlock, "HTTP/1.1", "secrets.test"
+		in.Mode, in.Proto, in.Host = weir.Enforce, "HTTP/1.1", "secrets.test"
 	}
 	return list
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/waf"
 )
 
@@ -96,27 +97,27 @@ func (c *Case) body(t testing.TB) []byte {
 // An Asker sends requests to a WAF behind a server.
 type Asker struct {
 	server *httptest.Server
-	mode   waf.Mode
-	result chan waf.Result
+	mode   weir.Mode
+	result chan weir.Inspection
 }
 
 // maxBody is what the server reads of a body, in bytes; a longer one is answered 413.
 const maxBody = 1 << 20
 
 // Serve puts w behind a server for as long as the test runs.
-func Serve(t testing.TB, w *waf.WAF, mode waf.Mode) *Asker {
+func Serve(t testing.TB, w *waf.WAF, mode weir.Mode) *Asker {
 	t.Helper()
-	a := &Asker{mode: mode, result: make(chan waf.Result, 1)}
+	a := &Asker{mode: mode, result: make(chan weir.Inspection, 1)}
 	a.server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 		if err != nil || len(body) > maxBody {
 			rw.WriteHeader(http.StatusRequestEntityTooLarge)
 			return
 		}
-		var result waf.Result
+		var result weir.Inspection
 		w.Inspect(r.Context(), Input(r, body, mode), &result)
 		a.result <- result
-		if result.Verdict == waf.Block {
+		if result.Verdict == weir.Blocked {
 			rw.WriteHeader(result.HTTP)
 		}
 	}))
@@ -127,14 +128,14 @@ func Serve(t testing.TB, w *waf.WAF, mode waf.Mode) *Asker {
 }
 
 // Input returns what a front hands over of r.
-func Input(r *http.Request, body []byte, mode waf.Mode) *waf.Input {
+func Input(r *http.Request, body []byte, mode weir.Mode) *waf.Input {
 	path, query, _ := strings.Cut(r.RequestURI, "?")
 	return &waf.Input{Mode: mode, Now: time.Unix(0, 0), Method: r.Method, Proto: r.Proto, Host: r.Host, Path: path, Query: query, Header: r.Header, Chunked: len(r.TransferEncoding) > 0, Body: body}
 }
 
 // Ask sends request, and returns the status of the answer, 0 if there is none, and what the WAF found if
 // it was asked.
-func (a *Asker) Ask(t testing.TB, request []byte) (status int, result waf.Result) {
+func (a *Asker) Ask(t testing.TB, request []byte) (status int, result weir.Inspection) {
 	t.Helper()
 	conn, err := net.Dial("tcp", a.server.Listener.Addr().String())
 	if err != nil {
@@ -162,7 +163,7 @@ func (s Score) String() string { return fmt.Sprintf("%d/%d", s.Right, s.All) }
 
 // Run asks w every case and returns the scores by "expect tier", with what came out wrong.
 func Run(t testing.TB, w *waf.WAF, cases []Case) (scores map[string]Score, wrong []string) {
-	a := Serve(t, w, waf.ModeBlock)
+	a := Serve(t, w, weir.Enforce)
 	scores = map[string]Score{}
 	for i := range cases {
 		c := &cases[i]
@@ -180,47 +181,4 @@ func Run(t testing.TB, w *waf.WAF, cases []Case) (scores map[string]Score, wrong
 	}
 	slices.Sort(wrong)
 	return scores, wrong
-}
-
-// Prose sends texts as strings in JSON, those of the file that WEIR_PROSE names: lists by language. It
-// fails if more than permille of them are blocked.
-func Prose(t *testing.T, w *waf.WAF, permille float64) {
-	name := os.Getenv("WEIR_PROSE")
-	if name == "" {
-		t.Skip("WEIR_PROSE names no file of texts")
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var texts map[string][]string
-	if err := json.Unmarshal(data, &texts); err != nil {
-		t.Fatal(err)
-	}
-	all, blocked, rules := 0, 0, map[string]int{}
-	for language, list := range texts {
-		before := blocked
-		for _, text := range list {
-			body, err := json.Marshal(map[string]string{"text": text})
-			if err != nil {
-				t.Fatal(err)
-			}
-			in := &waf.Input{Mode: waf.ModeBlock, Method: "POST", Proto: "HTTP/1.1", Host: "prose.test", Path: "/v1/messages", Body: body,
-				Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"*/*"}, "User-Agent": {"curl/8.10.1"}, "Content-Length": {fmt.Sprint(len(body))}}}
-			var r waf.Result
-			if w.Inspect(t.Context(), in, &r); r.Verdict == waf.Block {
-				blocked++
-				for _, m := range r.Matches {
-					rules[m.Rule]++
-				}
-				t.Logf("%s: %s %v", language, r.Refused, r.Matches)
-			}
-		}
-		all += len(list)
-		t.Logf("%s: %d of %d", language, blocked-before, len(list))
-	}
-	t.Logf("%d of %d texts in %d languages are blocked: %v", blocked, all, len(texts), rules)
-	if share := 1000 * float64(blocked) / float64(all); share > permille {
-		t.Errorf("%.1f of a thousand texts are blocked, want at most %.1f", share, permille)
-	}
 }

@@ -156,6 +156,11 @@ func TestWhatMattersIsSaid(t *testing.T) {
 		t.Errorf("the rail reads %q", got)
 	}
 	s.set(func(s *standIn) {
+		s.bodies["status"] = strings.Replace(s.recorded("status"), `"firewall": []`,
+			`"firewall": [{"code":"waf.panic","since":"2026-11-30T00:00:00Z","text":"3 requests: they passed","edit":""}]`, 1)
+	})
+	b.await(`document.getElementById("said").textContent === "Firewall: waf.panic." && document.getElementById("firewall-faults").innerText.includes("3 requests: they passed")`)
+	s.set(func(s *standIn) {
 		delete(s.bodies, "status")
 		s.bodies["diagnosis"] = strings.Replace(s.recorded("diagnosis"), "chain.short", "one_client", 1)
 	})

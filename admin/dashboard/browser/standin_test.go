@@ -97,7 +97,15 @@ func (s *standIn) change(w http.ResponseWriter, r *http.Request, path string, wr
 		return
 	}
 	s.changes = append(s.changes, r.Method+" "+path+"?"+r.URL.RawQuery)
-	fmt.Fprint(w, `{"key":"","counters":3}`)
+	body, ok := s.bodies[r.Method+" "+path]
+	if refused, isRefused := strings.CutPrefix(body, "422 "); isRefused {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		body = refused
+	}
+	if !ok {
+		body = `{"key":"","counters":3}`
+	}
+	fmt.Fprint(w, body)
 }
 
 func (s *standIn) body(w http.ResponseWriter, path string) {

@@ -29,6 +29,9 @@ func TestTokens(t *testing.T) {
 	if value[bool](b, `Boolean(document.querySelector('[aria-label^="Reset "]'))`) {
 		t.Error("a token that only reads is offered a change")
 	}
+	if got := b.text("#changes"); strings.Contains(got, "Reload the configuration") || !strings.Contains(got, "support call") {
+		t.Errorf("with a token that only reads, the changes are %q", got)
+	}
 	if got := b.text("#link"); got != "Live, read only" {
 		t.Errorf("the state reads %q", got)
 	}
@@ -107,6 +110,7 @@ func TestEmpty(t *testing.T) {
 	for part, want := range map[string]string{
 		"talkers": "Nobody has asked for anything yet", "rules": "No rules", "shadow": "No limit is on trial",
 		"decisions": "Nothing has been refused lately", "blocked": "Nothing has been blocked", "chain": "Nothing to judge by yet", "store": "has no breaker",
+		"audit": "Nothing has been changed yet", "config": "In force since",
 	} {
 		if got := b.text("[data-panel=" + part + "]"); !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", part, got, want)
@@ -120,10 +124,11 @@ func emptyBodies() map[string]string {
 		"rules":     `{"requests":0,"refused":0,"rules":[]}`,
 		"shadow":    `{"limits":[],"clients":[]}`,
 		"decisions": `{"decisions":[]}`,
-		"blocked":   `{"blocked":[]}`,
+		"blocked":   `{"blocked":[],"insights":[],"proposals":[]}`,
 		"diagnosis": `{"strategy":"","picture":"the client is the peer","traps":[],"findings":[],"entries":[0,0,0,0,0,0,0,0],"sources":[]}`,
-		"status": `{"version":"0.5.0","started":"2026-11-30T00:00:00Z","config_hash":"9f31c07a55d2","not_ready":"","fronts":[],"requests":0,"refused":0,"in_flight":0,"held":0,
-			"store":{"backend":"memory","breaker_open":false,"fallbacks":0,"memory_keys":0,"memory_evictions":0,"findings":[],"history":[]}}`,
+		"audit":     `{"lines":[]}`,
+		"status": `{"version":"0.5.0","started":"2026-11-30T00:00:00Z","config_hash":"9f31c07a55d2","config":{"file":"defaults","since":"2026-11-30T00:00:00Z","needs_restart":[],"refused":null},"not_ready":"","fronts":[],"requests":0,"refused":0,"in_flight":0,"held":0,
+			"store":{"backend":"memory","breaker_open":false,"fallbacks":0,"memory_keys":0,"memory_evictions":0,"findings":[],"history":[]},"firewall":[]}`,
 	}
 }
 

@@ -108,6 +108,8 @@ func put(text string, v reflect.Value, tag reflect.StructTag) (want string) {
 			return "want one of " + strings.ReplaceAll(words, ",", ", ")
 		}
 		*p = text
+	case *config.Secret:
+		*p = config.Secret(text)
 	case *bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {

@@ -248,12 +248,12 @@ func TestStoreWords(t *testing.T) {
 			s, problems := Read(environ)
 			got, want := s.Store(), c.want
 			if prefix == "REDIS_PERSECOND_" {
-				got, want.URL = s.PerSecondStore(), strings.Replace(want.URL, "ratelimit.sock", "ratelimitpersecond.sock", 1)
+				got, want.URL = s.PerSecondStore(), config.Secret(strings.Replace(string(want.URL), "ratelimit.sock", "ratelimitpersecond.sock", 1))
 			}
 			if diff := cmp.Diff(want, got); diff != "" || problems != nil {
 				t.Errorf("%s%s: %v (-want +got):\n%s", prefix, c.environ, problems, diff)
 			}
-			o := redis.Options{URL: got.URL, Username: got.Username, Password: got.Password, SentinelMaster: got.SentinelMaster}
+			o := redis.Options{URL: string(got.URL), Username: got.Username, Password: string(got.Password), SentinelMaster: got.SentinelMaster}
 			if err := o.Check(); err != nil {
 				t.Errorf("%s: %v", c.environ, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/front/envoyrls/descriptors"
 )
 
@@ -132,9 +133,9 @@ type Redis struct {
 	// cluster: nodes, separated by commas.
 	URL string `env:"URL"`
 	// Password, or USER:PASSWORD.
-	Auth         string `env:"AUTH"`
-	SentinelAuth string `env:"SENTINEL_AUTH"`
-	TLS          bool   `env:"TLS"`
+	Auth         config.Secret `env:"AUTH"`
+	SentinelAuth config.Secret `env:"SENTINEL_AUTH"`
+	TLS          bool          `env:"TLS"`
 }
 
 // RedisTLS are the files, PEM, for every store that speaks TLS.

@@ -20,16 +20,16 @@ func (r *Redis) words(files *RedisTLS) config.Redis {
 	servers := strings.Split(r.URL, ",")
 	password := ""
 	if r.is("sentinel") {
-		c.SentinelMaster, servers, password = strings.TrimSpace(servers[0]), servers[1:], r.SentinelAuth
+		c.SentinelMaster, servers, password = strings.TrimSpace(servers[0]), servers[1:], string(r.SentinelAuth)
 	}
 	var urls []string
 	for _, server := range servers {
 		urls = append(urls, r.url(strings.TrimSpace(server), password))
 	}
-	c.URL = strings.Join(urls, ",")
+	c.URL = config.Secret(strings.Join(urls, ","))
 	c.Password = r.Auth
-	if user, password, ok := strings.Cut(r.Auth, ":"); ok {
-		c.Username, c.Password = user, password
+	if user, password, ok := strings.Cut(string(r.Auth), ":"); ok {
+		c.Username, c.Password = user, config.Secret(password)
 	}
 	if r.TLS {
 		c.TLS = config.RedisTLS{CA: files.CACert, Cert: files.ClientCert, Key: files.ClientKey}

@@ -18,6 +18,10 @@ export function acts(view, page) {
         return `Reset ${key}: ${r.counters} ${r.counters === 1 ? "counter" : "counters"}.`;
       },
     }, () => page.again("talkers", "rules")),
+    reload: (file) => sure({
+      title: "Reload the configuration?", text: `All of ${file} takes effect at once or, if anything is wrong with it, nothing.`, yes: "Reload",
+      act: async ({ reason }) => reloaded(await ask("reload", { method: "POST", body: { reason } })),
+    }, () => page.again("config", "audit", "rules", "shadow")),
     ban: (key) => sure({
       title: `Ban ${key}?`, text: "Everything it asks for is answered 403 until the ban ends or is lifted.", yes: "Ban", harm: true, lasts: true,
       act: async ({ reason, lasts }) => {
@@ -34,6 +38,12 @@ export function acts(view, page) {
     }, () => page.again("bans")),
   };
   return self;
+}
+
+// reloaded says what a reload did.
+function reloaded({ changed, needs_restart: waiting }) {
+  const what = changed.length > 0 ? `Reloaded. Changed: ${changed.join(", ")}.` : "Reloaded. Nothing has changed.";
+  return waiting.length > 0 ? `${what} At the next start: ${waiting.join(", ")}.` : what;
 }
 
 // sure asks before it acts. What goes wrong is said where it was asked for; what went right is said aloud.
@@ -58,6 +68,7 @@ function sure({ title, text, yes, harm, lasts, act }, after) {
       after();
     } catch (error) {
       byId("sure-fault").textContent = error.message;
+      after(); // that it was tried may be written down
     } finally {
       byId("sure-yes").disabled = false;
     }

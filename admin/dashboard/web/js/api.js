@@ -50,7 +50,7 @@ export async function ask(path, { method = "GET", body } = {}) {
 async function refusal(answer) {
   const problem = await answer.json().catch(() => ({}));
   const text = problem.detail || problem.title || `HTTP status ${answer.status}`;
-  return new Refusal(answer.status, problem.code ?? "", [text, ...(problem.errors ?? [])].join("; "));
+  return new Refusal(answer.status, problem.code ?? "", [text, ...(problem.errors ?? [])].join("\n"));
 }
 
 export const clientPath = (key) => "clients/" + encodeURIComponent(key);

@@ -1,7 +1,7 @@
 // The page's own life: who asks, what is asked how often, and what is said when there is no answer.
 import { render, h } from "./dom.js";
 import { ask, hasToken, keepToken } from "./api.js";
-import { broken, say, waiting } from "./parts.js";
+import { broken, faults, say, waiting } from "./parts.js";
 import { follow } from "./rail.js";
 import { acts as makeActs } from "./acts.js";
 import * as f from "./format.js";
@@ -14,6 +14,8 @@ import * as blocked from "./panels/blocked.js";
 import * as chain from "./panels/chain.js";
 import * as store from "./panels/store.js";
 import * as bans from "./panels/bans.js";
+import * as config from "./panels/config.js";
+import * as audit from "./panels/audit.js";
 import * as explain from "./panels/explain.js";
 
 const byId = (id) => document.getElementById(id);
@@ -32,6 +34,8 @@ const panels = [
   { name: "chain", every: 10000, ...chain, got: foundInChain },
   { name: "store", every: 4000, ...store, got: foundInStatus },
   { name: "bans", every: 10000, ...bans, needs: "bans" },
+  { name: "config", every: 6000, ...config },
+  { name: "audit", every: 15000, ...audit },
 ];
 const named = (name) => panels.find((p) => p.name === name);
 
@@ -177,10 +181,14 @@ function foundInRules(rules) {
   draw(named("shadow"));
 }
 
-// foundInStatus keeps what other places show of the status, and says when the store changes.
+// foundInStatus keeps what other places show of the status, and says when the store or the firewall changes.
 function foundInStatus(status) {
   const open = status.store.breaker_open;
   if (about && about.store.breaker_open !== open) say(open ? "The store does not answer any more." : "The store answers again.");
+  const fresh = status.firewall.filter((x) => about && !about.firewall.some((y) => y.code === x.code)).map((x) => x.code);
+  if (fresh.length > 0) say(`Firewall: ${fresh.join(", ")}.`);
+  render(byId("firewall-faults"), status.firewall.length > 0 && faults(status.firewall));
+  badge("blocked", status.firewall.length || "");
   about = status;
   badge("store", open ? "!" : "");
   render(byId("about"), `${status.version} · configuration ${status.config_hash.slice(0, 8)}`);
@@ -227,10 +235,10 @@ function listen() {
   document.querySelector("#flow .twin").addEventListener("toggle", () => flow.draw());
   document.addEventListener("visibilitychange", () => tick());
   follow((section, seen) => {
-    const panel = panels.find((p) => place(p.name)?.closest("section").id === section);
-    if (!panel) return;
-    if (seen && panel.seen === false) panel.due = 0;
-    panel.seen = seen;
+    for (const panel of panels.filter((p) => place(p.name)?.closest("section").id === section)) {
+      if (seen && panel.seen === false) panel.due = 0;
+      panel.seen = seen;
+    }
   });
 }
 

@@ -1,5 +1,6 @@
 // The pieces that panels are made of. Each takes values and returns a description for dom.js.
 import { h } from "./dom.js";
+import { time } from "./format.js";
 
 // table describes a table with a caption. Roles are spelled out: on a narrow screen a row is laid out as a
 // card, which would otherwise take them away. A column is {head, cell(row)} and what is true of it: main (it
@@ -55,6 +56,12 @@ export function spark(numbers, words) {
     h("path", { class: "fill", d: `M0,24L${points.join("L")}L100,24Z` }),
     h("path", { class: "stroke", d: `M${points.join("L")}`, "vector-effect": "non-scaling-stroke" }));
 }
+
+// faults shows findings, each with its cure.
+export const faults = (list) => h("ul", { key: "findings", class: "findings" }, list.map((x) => h("li", { key: x.code },
+  h("div", { class: "headline" }, h("strong", { class: "mono" }, x.code), h("span", { class: "note" }, "since ", time(x.since))),
+  h("p", null, x.text),
+  x.edit && edit(x.edit, "configuration that mends " + x.code))));
 
 // edit shows lines of a configuration, to be copied.
 export function edit(text, label) {

@@ -1,7 +1,7 @@
 // Whether the picture of the proxies holds.
 import { h } from "../dom.js";
 import * as f from "../format.js";
-import { bar, edit, empty, table, tag } from "../parts.js";
+import { bar, empty, faults, table, tag } from "../parts.js";
 
 export const path = () => "diagnosis";
 
@@ -21,10 +21,7 @@ export function show(d) {
 function findings(list, all) {
   if (list.length === 0 && all === 0) return empty("Nothing to judge by yet", "The picture is compared with what arrives once there are some 200 requests.");
   if (list.length === 0) return h("p", { key: "fine", class: "fine" }, tag("holds", "good"), " Nothing that arrives contradicts it.");
-  return h("ul", { key: "findings", class: "findings" }, list.map((x) => h("li", { key: x.code },
-    h("div", { class: "headline" }, h("strong", { class: "mono" }, x.code), h("span", { class: "note" }, "since ", f.time(x.since))),
-    h("p", null, x.text),
-    x.edit && edit(x.edit, "configuration that mends " + x.code))));
+  return faults(list);
 }
 
 const named = (i, n) => (i === n - 1 ? `${i} or more` : String(i));

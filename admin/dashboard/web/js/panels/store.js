@@ -29,6 +29,10 @@ const state = (s, shared) => {
   return tag(shared ? "answering" : "always there", "good");
 };
 
+const kinds = {
+  timeout: "no answer in time", error: "error", panic: "fault of Weir’s", busy: "too many calls at once", short_deadline: "askers without patience", starved: "no time to ask",
+};
+
 function history(list, shared) {
   if (!shared) return h("p", { key: "history", class: "note" }, "A store in memory has no breaker: there is nothing that could fail to answer.");
   if (list.length === 0) return empty("It has never opened", "The store has answered since Weir started.");
@@ -37,6 +41,7 @@ function history(list, shared) {
     columns: [
       { head: "Time", main: true, slim: true, cell: (c) => h("span", { class: "mono" }, f.time(c.time)) },
       { head: "Breaker", slim: true, cell: (c) => tag(c.open ? "opened" : "closed", c.open ? "stop" : "good") },
+      { head: "Why", wide: true, cell: (c) => [c.kind && tag(kinds[c.kind] ?? c.kind), " ", c.cause] },
       { head: "For", num: true, cell: (c) => (c.until ? f.duration((Date.parse(c.until) - Date.parse(c.time)) / 1000) : "until now") },
     ],
   });

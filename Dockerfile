@@ -1,0 +1,21 @@
+# One static binary in an empty image. Build it from a clone, so that `weir version` knows tag and commit:
+#
+#   docker build -t weir .
+
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -tags timetzdata -ldflags "-s -w" -o /out/weir ./cmd/weir
+RUN mkdir -m 700 /out/data
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /out/weir /weir
+COPY --from=build --chown=65532:65532 /out/data /var/lib/weir
+ENV WEIR_DATA_DIR=/var/lib/weir
+USER 65532:65532
+EXPOSE 8080 9090
+ENTRYPOINT ["/weir"]
+CMD ["run", "-c", "/etc/weir/weir.yaml"]
