@@ -17,8 +17,6 @@ import (
 	"github.com/weirgate/weir"
 )
 
-func credentialOf(c weir.Client) weir.Credential { return c.Credential }
-
 func TestVerify(t *testing.T) {
 	h := build(t, Options{})
 	k, secret := h.create(Spec{Name: "a", Plan: "free", Scopes: []string{"read"}})

@@ -51,7 +51,7 @@ func keyed(t *testing.T, yaml string) (h *house, secret, id string) {
 	return h, secret, k.ID
 }
 
-const threePerClient = "client: {from_right: 1, peers: [loopback]}\ndefault: {limits: [{rate: 3/1m, per: client}]}\n"
+const threePerClient = "client: {from_right: 1, peers: [loopback]}\nplans: {free: {}}\ndefault: {limits: [{rate: 3/1m, per: client}]}\n"
 
 // What the service sees of a request with a key everywhere: whose it is, and nothing of the key. What poses as our
 // word is not there either.
