@@ -36,6 +36,9 @@ var (
 	limitDecisions = parameter{"limit", "at most so many", nil, &bounds{1, 1000, 100}}
 )
 
+// planOf is for a client that is an API key or token.
+var planOf = parameter{name: "plan", doc: "the plan that key:ID is on"}
+
 // routes are all operations, in the order of the document.
 func routes() []route {
 	return []route{
@@ -59,9 +62,10 @@ func routes() []route {
 		{method: "GET", path: "/api/v1/rules", serve: (*Server).rules, summary: "Rules with use and headroom", answer: Rules{}},
 		{method: "GET", path: "/api/v1/shadow", serve: (*Server).shadow, summary: "What shadow limits would have refused", answer: Shadow{}},
 		{method: "GET", path: "/api/v1/diagnosis", serve: (*Server).diagnosis, summary: "Whether clients are found as configured", answer: Diagnosis{}},
-		{method: "GET", path: "/api/v1/clients/{key}", serve: (*Server).client, summary: "One client: use, counters, recent decisions", answer: ClientView{}},
+		{method: "GET", path: "/api/v1/clients/{key}", serve: (*Server).client, summary: "One client: use, counters, recent decisions; of key:ID the counters", answer: ClientView{},
+			query: []parameter{planOf}},
 		{method: "DELETE", path: "/api/v1/clients/{key}", access: changes, serve: (*Server).resetClient,
-			summary: "Reset the counters that are this client's alone", answer: Reset{}, query: []parameter{{name: "reason", doc: "for the audit log"}}},
+			summary: "Reset the counters that are this client's alone", answer: Reset{}, query: []parameter{{name: "reason", doc: "for the audit log"}, planOf}},
 		{method: "GET", path: "/api/v1/blocked", serve: (*Server).blocked, summary: "What the firewall blocked, and exclusions to try", answer: Blocked{}, query: []parameter{limitDecisions}},
 		{method: "GET", path: "/api/v1/bans", serve: (*Server).bans, summary: "Bans; 501 in this version"},
 		{method: "GET", path: "/api/v1/keys", serve: (*Server).keys, summary: "API keys, revoked ones among them, in the order of their ids", answer: Keys{}, query: []parameter{

@@ -14,7 +14,8 @@ type ClientHit struct {
 
 // ClientHits returns the counters that are the client's alone, by its address or its API key and as its plan
 // says, whatever the request: neither those that it shares (a global limit, the wider networks of IPv6) nor those of which
-// a header, a path or another value is a part. The hits are looks.
+// a header, a path or another value is a part. A client that is known by its API key alone has none by address.
+// The hits are looks.
 func (p *Policy) ClientHits(c weir.Client) []ClientHit {
 	d := weir.Decision{Client: c}
 	var hits []ClientHit
@@ -23,10 +24,11 @@ func (p *Policy) ClientHits(c weir.Client) []ClientHit {
 		counters := r.charged(&c)
 		for i := range counters {
 			counter := &counters[i]
-			if !counter.ofClient() {
+			byAddress := r.byAddress(counter, &d)
+			if !counter.ofClient() || byAddress && c.Source != weir.Unresolved && !c.Prefix.IsValid() {
 				continue
 			}
-			k := w.key(counter, counter.label, r.byAddress(counter, &d), whole)
+			k := w.key(counter, counter.label, byAddress, whole)
 			known := func(h ClientHit) bool { return string(h.Key) == string(k.text) }
 			if !slices.ContainsFunc(hits, known) {
 				hits = append(hits, ClientHit{r, weir.Hit{Limit: counter.limit, Key: k.text, TagLen: k.tag, OnFailure: r.OnFailure}})

@@ -15,8 +15,9 @@ func (p *Policy) WithoutKeys() *Policy {
 	return &other
 }
 
-// knowPlan refuses a key whose plan is none of the policy's: it must not pass by limits that are not there.
-func (p *Policy) knowPlan(c *weir.Client) {
+// refuseUnknownPlan makes a wrong key of one whose plan is none of the policy's: it must not pass by limits that
+// are not there.
+func (p *Policy) refuseUnknownPlan(c *weir.Client) {
 	if c.Plan == "" {
 		return
 	}

@@ -220,6 +220,21 @@ func TestPlansAreSeen(t *testing.T) {
 	}
 }
 
+// A client that is known by its key alone has the counters of its key alone.
+func TestClientHitsByKeyAlone(t *testing.T) {
+	p := policyOf(t, planned)
+	var names []string
+	for _, h := range p.ClientHits(weir.Client{APIKey: "ann", Plan: "pro"}) {
+		names = append(names, h.Limit.Name)
+		if strings.Contains(string(h.Key), "invalid") || !strings.HasPrefix(string(h.Key), "{=ann}:") {
+			t.Errorf("%s", h.Key)
+		}
+	}
+	if got, want := strings.Join(names, " "), "pro/search pro/* pro/month pro/export pro/default/7/1m/client"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // Asking for one's own limits costs none of them, and has a limit of its own.
 func TestOwnLimits(t *testing.T) {
 	p, c := policyOf(t, "self_service: true\ndefault: {limits: [{rate: 1/1m}]}\n"), counts{}

@@ -62,7 +62,7 @@ func (p *Policy) Match(d *weir.Decision) *Rule {
 	if f == ambiguous && p.rejectAmbiguous {
 		return settle(d, weir.Reject, weir.AmbiguousPath, http.StatusBadRequest)
 	}
-	p.knowPlan(&d.Client)
+	p.refuseUnknownPlan(&d.Client)
 	r, also := p.find(&d.Request, path), (*Rule)(nil)
 	asking := [2]*Rule{r, r} // for a key, by each way to read the path
 	d.Firewall = &r.Firewall

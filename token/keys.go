@@ -19,7 +19,7 @@ const (
 	Budget = 100 * time.Millisecond
 	// minBetween is how often a key set is fetched at most, whatever tokens name.
 	minBetween = 10 * time.Second
-	// firstRetry is when a fetch that failed is repeated, and twice as late each further time, up to lastRetry.
+	// firstRetry is when a fetch from a URL that failed is repeated, and twice as late each further time, up to lastRetry.
 	firstRetry, lastRetry = time.Second, time.Minute
 )
 
@@ -33,7 +33,7 @@ type Source struct{ File, URL string }
 type Keys struct {
 	source  Source
 	log     *slog.Logger
-	fetch   func(context.Context) (next *set, again time.Duration, err error) // no set: as before
+	fetch   func(context.Context) (next *set, again time.Duration, err error) // no set: as before; 0 after an error: by and by
 	current atomic.Pointer[set]                                               // nil until there is one
 	wanted  chan struct{}                                                     // holds one where a token asks for another fetch
 	stop    context.CancelFunc
@@ -86,9 +86,10 @@ func (k *Keys) run(ctx context.Context) {
 	retry := firstRetry
 	for ctx.Err() == nil {
 		again, err := k.refresh(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
 			retry = firstRetry
-		} else {
+		case again == 0:
 			again, retry = retry, min(2*retry, lastRetry)
 		}
 		k.rest(ctx, again)

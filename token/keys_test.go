@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -241,6 +242,27 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
+// A file that comes late is found a second later, however long it was not there.
+func TestFileComesLate(t *testing.T) {
+	i, name := another(t, "k1"), filepath.Join(t.TempDir(), "keys.json")
+	synctest.Test(t, func(t *testing.T) {
+		k := Open(Source{File: name}, nil)
+		defer k.Close()
+		v := New(k, options())
+		text := i.sign(t, good(nil))
+		time.Sleep(time.Hour)
+		if got := judged(t, v, text); got != weir.Unverifiable {
+			t.Errorf("without the file: %s", got)
+		}
+		write(t, name, i)
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		if got := judged(t, v, text); got != weir.Verified {
+			t.Errorf("a second after it came: %s", got)
+		}
+	})
+}
+
 // A URL is asked whether its document changed, and its answer is fresh as it says, within bounds.
 func TestRemote(t *testing.T) {
 	i := newIssuer("k1", jose.ES256)
@@ -271,7 +293,7 @@ func TestRemote(t *testing.T) {
 		"no set":    {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, 0, "no key set"},
 		"endless":   {func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte(" "), maxDocument+1)) }, 0, "longer than"},
 		"cut short": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "9999"); w.Write(text) }, 0, "unexpected EOF"},
-		"in a ring": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }, 0, "sent elsewhere"},
+		"in a ring": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, 0, "sent elsewhere"},
 	} {
 		answer = c.answer
 		set, fresh, err := newRemote(s.URL).fetch(t.Context())

@@ -1,8 +1,6 @@
 package token
 
 import (
-	"bytes"
-
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -287,10 +285,10 @@ func BenchmarkVerify(b *testing.B) {
 				v.Verify(b.Context(), d)
 			}
 		})
-		forged := bytes.Clone([]byte(text))
-		forged[len(forged)-5] ^= 1
+		head := text[:strings.LastIndex(text, ".")+1]
+		other := i.sign(b, good(map[string]any{"sub": "bob"}))
 		d = &weir.Decision{At: noon}
-		d.Request.Header = map[string][]string{"Authorization": {"Bearer " + string(forged)}}
+		d.Request.Header = map[string][]string{"Authorization": {"Bearer " + head + other[strings.LastIndex(other, ".")+1:]}}
 		b.Run(string(alg)+"/forged", func(b *testing.B) {
 			for b.Loop() {
 				v.Verify(b.Context(), d)
