@@ -15,7 +15,7 @@ const mostRecent = journal.DefaultRecent
 
 func (s *Server) session(c *call) (any, error) {
 	why := s.readOnly(c.who)
-	return Session{Token: string(c.who), Writes: why == "", ReadOnly: why, Version: s.o.Version, Blocked: s.o.Blocked != nil}, nil
+	return Session{Token: string(c.who), Writes: why == "", ReadOnly: why, Version: s.o.Version, Keys: s.anyKeys() != nil, Blocked: s.o.Blocked != nil}, nil
 }
 
 func (s *Server) status(*call) (any, error) {

@@ -206,7 +206,7 @@ func (l *Loaded) Explain(ctx context.Context, req weir.Request, now time.Time) (
 	var a App // of which only what proves tokens is needed
 	defer func() { a.tokens.close() }()
 	a.log = slog.New(slog.DiscardHandler)
-	s := (&engine.Snapshot{Policy: l.Policy, Store: store, Firewalls: shield.All, Verifier: a.verifier(l.Config)}).Peeking()
+	s := (&engine.Snapshot{Policy: l.Policy, Store: store, Firewalls: shield.All, Verifier: a.verifier(l.Config, nil)}).Peeking()
 	e := engine.New(s, journal.Discard(), func() time.Time { return now })
 	d := e.Decide(ctx, s, req)
 	e.Inspect(ctx, s, d, engine.Content{Proto: "HTTP/1.1", Absent: true})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/token"
@@ -47,12 +48,27 @@ func (t *tokens) close() {
 	}
 }
 
-// verifier returns what proves who asks, as c says, or nil where nobody is asked to.
-func (a *App) verifier(c *config.Config) engine.Verifier {
-	if !a.tokens.follow(c, a.log) {
-		return nil
+// verifier returns what proves who asks, as c says, or nil where nobody is asked to. Without known API keys, nobody
+// can tell whose one is.
+func (a *App) verifier(c *config.Config, known *keyring) engine.Verifier {
+	var all engine.Verifiers
+	switch {
+	case !c.ReadsKeys():
+	case known == nil:
+		all = append(all, apikey.Unlooked{Settings: keySettings(c)})
+	default:
+		all = append(all, known.Verifier(keySettings(c)))
 	}
-	return a.tokens.verifier
+	if a.tokens.follow(c, a.log) {
+		all = append(all, a.tokens.verifier)
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return all
 }
 
 // keySet warns of a file of keys that cannot be used here. It may well be where the configuration is used.

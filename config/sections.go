@@ -136,21 +136,23 @@ type Exclude struct {
 	Shadow bool `yaml:"shadow"`
 }
 
-// Keys says where API keys are read.
+// Keys says where API keys are read. None are where the file speaks neither of keys nor of plans, and no rule
+// requires one: write keys: {} to read them as is the default.
 type Keys struct {
-	// Header that bears the key.
+	// Header that bears the key. Empty: none.
 	Header string `yaml:"header"`
-	// Whether Authorization: Bearer bears the key.
+	// Whether Authorization: Bearer may bear the key. Tokens that do not begin with weir_ are left alone.
 	Bearer bool `yaml:"bearer"`
-	// Query parameter that bears the key. Empty: none.
+	// Query parameter that may bear the key. Empty: none. Keys in URLs leak.
 	Query string `yaml:"query"`
 	// Whether every request needs a key.
 	Required bool `yaml:"required"`
-	// Whether the upstream gets the secret.
+	// Whether the upstream gets the key itself, and not only X-Weir-Key-Id and X-Weir-Plan.
 	ForwardSecret bool `yaml:"forward_secret"`
-	// PostgreSQL for the keys of several replicas. Empty: the embedded database.
+	// PostgreSQL for the keys of several replicas: postgres://USER:PASSWORD@HOST:5432/NAME. Empty: the
+	// embedded database in data_dir.
 	PostgresURL Secret `yaml:"postgres_url"`
-	// How long known keys are good while the backend is down.
+	// How long keys that are known are good while PostgreSQL does not answer. Others are answered 503.
 	Grace Duration `yaml:"grace"`
 }
 

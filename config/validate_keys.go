@@ -150,14 +150,10 @@ func (c *Config) NeedsKeys() bool {
 }
 
 // readsKeys reports whether a request can have a key.
-func (k *checker) readsKeys() bool { return k.HasJWT() || k.readsAPIKeys() }
-
-func (k *checker) readsAPIKeys() bool {
-	return k.Keys.Header != "" || k.Keys.Bearer || k.Keys.Query != ""
-}
+func (k *checker) readsKeys() bool { return k.HasJWT() || k.hasKeyPlace() }
 
 // givesPlans reports whether a key can have a plan.
-func (k *checker) givesPlans() bool { return k.readsAPIKeys() || k.HasJWT() && k.JWT.PlanClaim != "" }
+func (k *checker) givesPlans() bool { return k.hasKeyPlace() || k.HasJWT() && k.JWT.PlanClaim != "" }
 
 // HasQuota reports whether anything is counted by the calendar.
 func (c *Config) HasQuota() bool {
