@@ -26,7 +26,7 @@ func TestVerify(t *testing.T) {
 	}
 	_, unknown := newSecret()
 	for what, text := range map[string]string{
-		"unknown": unknown, "a typing error": secret[:20] + "!" + secret[21:], "another id": secret[:5] + "z" + secret[6:], "another prefix": "Weir_" + secret[5:],
+		"unknown": unknown, "a typing error": secret[:20] + "!" + secret[21:], "another id": unknown[:17] + secret[17:], "another prefix": "Weir_" + secret[5:],
 		"another check": secret[:length-1] + "!", "another mark": secret[:17] + "-" + secret[18:], "no key at all": "secret", "cut": secret[:length-1],
 		"with a byte of HAProxy's": secret + "\x00", "upper case": strings.ToUpper(secret), "60 KB": strings.Repeat(secret, 900),
 	} {
