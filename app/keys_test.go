@@ -54,18 +54,19 @@ func (h *house) with(secret string, n int) map[int]int {
 	return got
 }
 
-// KEY-04: a key has the limit of its plan; what is no key is refused and, as who has none, counted by address.
+// KEY-04: a key has the limit of its plan; what is no key is refused, within a count of its own by address; who has none
+// is counted by address.
 func TestKeysPlansAndStrangers(t *testing.T) {
 	h := build(t, plan{yaml: byKey})
 	_, secret := h.newKey(apikey.Spec{Name: "a", Plan: "free"})
 	if got := h.with(secret, 60); got[200] != 50 || got[429] != 10 {
 		t.Errorf("with a key of 50 in a minute: %v", got)
 	}
-	if got := h.with("weir_guess", 5); got[401] != 5 {
+	if got := h.with("weir_guess", 50); got[401] != 20 || got[429] != 30 {
 		t.Errorf("with what is no key: %v", got)
 	}
-	if got := h.with("", 25); got[200] != 15 || got[429] != 10 {
-		t.Errorf("without one, of 20 in a minute that the guesses took 5 of: %v", got)
+	if got := h.with("", 25); got[200] != 20 || got[429] != 5 {
+		t.Errorf("without one, of 20 in a minute: %v", got)
 	}
 }
 

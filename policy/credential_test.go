@@ -147,6 +147,9 @@ func TestKEY04GuessingKeysHasALimit(t *testing.T) {
 		if d := store.decided(p, ann, request(c.path)); d.Refused() {
 			t.Errorf("%sa good key from the same address: %s", c.yaml, tells(d))
 		}
+		if d := store.decided(p, nobody, request(c.path)); d.Reason == weir.OverLimit {
+			t.Errorf("%sno key from the same address: %s", c.yaml, tells(d))
+		}
 	}
 }
 

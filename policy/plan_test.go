@@ -253,8 +253,8 @@ func TestOwnLimits(t *testing.T) {
 	if d := c.decided(p, ann, req); d.Refused() || d.Rule.Name != OwnLimitsRule || !slices.Contains(p.Names(), OwnLimitsRule) {
 		t.Errorf("with a key: %s by %s", tells(d), d.Rule.Name)
 	}
-	if d := c.decided(p, guesser, req); d.HTTP != 429 {
-		t.Errorf("a guesser from the address that has asked enough: %s", tells(d))
+	if d := c.decided(p, guesser, req); d.HTTP != 401 {
+		t.Errorf("a guesser, who has a count of his own: %s", tells(d))
 	}
 	off := policyOf(t, "default: {limits: [{rate: 1/1m}]}\n")
 	if d := c.decided(off, nobody, req); off.OwnLimits() || d.Rule.Name != "default" {
