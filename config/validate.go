@@ -83,6 +83,7 @@ func (c *Config) validate(known []Problem) []Problem {
 	k.bounds()
 	k.askedOnly()
 	k.waf()
+	k.penalties()
 	k.keys()
 	k.plans()
 	k.tokens()

@@ -110,7 +110,7 @@ func (r *reference) typeOf(at string, k key) string {
 	names := map[reflect.Type]string{
 		reflect.TypeFor[config.Duration](): "duration", reflect.TypeFor[config.Rate](): "rate", reflect.TypeFor[config.Size](): "size",
 		reflect.TypeFor[config.ByteRate](): "bytes per second", reflect.TypeFor[config.Multiple](): "multiple",
-		reflect.TypeFor[config.List](): "text or list of texts",
+		reflect.TypeFor[config.List](): "text or list of texts", reflect.TypeFor[config.Offences](): "offences", reflect.TypeFor[config.Terms](): "durations",
 	}
 	kinds := map[reflect.Kind]string{reflect.Bool: "`true` or `false`", reflect.String: "text", reflect.Float64: "number", reflect.Int: "whole number", reflect.Int64: "whole number"}
 	name, ok := names[t]
@@ -140,7 +140,7 @@ func (r *reference) typeOf(at string, k key) string {
 // inner returns the type that t is a list, table or pointer of, and what leads to it in a path.
 func inner(t reflect.Type) (reflect.Type, string) {
 	switch {
-	case t == reflect.TypeFor[config.List]():
+	case t == reflect.TypeFor[config.List](), t == reflect.TypeFor[config.Terms]():
 		return t, ""
 	case t.Kind() == reflect.Pointer:
 		return t.Elem(), ""
