@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/credential"
 )
 
 // Options say which tokens are good.
@@ -70,13 +71,10 @@ func (v *Verifier) Verify(ctx context.Context, d *weir.Decision) {
 
 // bearer returns the one token among lines. The credential is Refuted until it is proved.
 func (v *Verifier) bearer(lines []string) (text string, c weir.Credential) {
-	const scheme = "bearer "
 	for _, line := range lines {
-		if len(line) < len(scheme) || !strings.EqualFold(line[:len(scheme)], scheme) {
-			continue
-		}
-		next := strings.TrimSpace(line[len(scheme):])
+		next, ok := credential.Bearer(line)
 		switch {
+		case !ok:
 		case v.o.Shared && strings.Count(next, ".") != 2:
 		case c == weir.NoCredential:
 			text, c = next, weir.Refuted

@@ -172,6 +172,11 @@ func TestWhereTokensAreRead(t *testing.T) {
 		{nil, weir.NoCredential, weir.NoCredential},
 		{[]string{"Basic YTpi"}, weir.NoCredential, weir.NoCredential},
 		{[]string{"Bearer"}, weir.NoCredential, weir.NoCredential},
+		{[]string{"Bearers " + ann}, weir.NoCredential, weir.NoCredential},
+		{[]string{"Bearer\t" + ann}, weir.Verified, weir.Verified},
+		{[]string{"Bearer\ta.b.c"}, weir.Refuted, weir.Refuted}, // a service may read it, as Python's split does
+		{[]string{"Bearer\xa0a.b.c"}, weir.Refuted, weir.Refuted},
+		{[]string{" Bearer a.b.c"}, weir.Refuted, weir.Refuted},
 		{[]string{"Bearer " + ann}, weir.Verified, weir.Verified},
 		{[]string{"BEARER   " + ann + " "}, weir.Verified, weir.Verified},
 		{[]string{"Bearer " + ann, "bearer " + ann}, weir.Verified, weir.Verified},

@@ -61,14 +61,33 @@ func (f *found) add(text string) {
 	}
 }
 
-// bearer returns the API key of a line of Authorization, or nothing. Schemes know no case (RFC 9110 section
-// 11.1).
+// bearer returns the API key of a line of Authorization, or nothing.
 func bearer(line string) string {
-	scheme, token, _ := strings.Cut(strings.TrimSpace(line), " ")
-	if token = strings.TrimSpace(token); strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(token, Prefix) {
+	if token, _ := Bearer(line); strings.HasPrefix(token, Prefix) {
 		return token
 	}
 	return ""
+}
+
+// Bearer returns what a line of Authorization bears, and whether its scheme is Bearer. Schemes know no case (RFC
+// 9110 section 11.1) and end with the first byte that no token has: one space should follow (RFC 6750 section 2.1),
+// but there are services that take a tab for it, and what they read is to be looked at here.
+func Bearer(line string) (token string, ok bool) {
+	const scheme = "Bearer"
+	line = strings.TrimLeft(line, " \t")
+	if len(line) <= len(scheme) || !strings.EqualFold(line[:len(scheme)], scheme) || isTokenByte(line[len(scheme)]) {
+		return "", false
+	}
+	return strings.TrimSpace(line[len(scheme):]), true
+}
+
+// isTokenByte reports whether a token may have b (RFC 9110 section 5.6.2).
+func isTokenByte(b byte) bool {
+	switch {
+	case '0' <= b && b <= '9', 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z':
+		return true
+	}
+	return strings.IndexByte("!#$%&'*+-.^_`|~", b) >= 0
 }
 
 // plain returns text as a form's reader understands it, or as it is where that cannot be read.

@@ -35,6 +35,8 @@ func TestFind(t *testing.T) {
 		"three lines":                     {http.Header{"X-Api-Key": {k, k + "2", k}}, "", found{k, 2}},
 		"bearer":                          {http.Header{"Authorization": {"Bearer " + k}}, "", found{k, 1}},
 		"bearer in another case":          {http.Header{"Authorization": {"bEARER  " + k}}, "", found{k, 1}},
+		"bearer and a tab":                {http.Header{"Authorization": {"Bearer\t" + k}}, "", found{k, 1}},
+		"another scheme":                  {http.Header{"Authorization": {"Bearer-X " + k}}, "", found{}},
 		"somebody else's bearer":          {http.Header{"Authorization": {"Bearer eyJhbGciOi"}}, "", found{}},
 		"basic":                           {http.Header{"Authorization": {"Basic " + k}}, "", found{}},
 		"no scheme":                       {http.Header{"Authorization": {k}}, "", found{}},
@@ -62,7 +64,7 @@ func TestFind(t *testing.T) {
 // What a server would take for the key's field goes, in whatever case it came; another's token stays.
 func TestFields(t *testing.T) {
 	k := Prefix + "k"
-	header := map[string][]string{"X-Api-Key": {k}, "X_API_KEY": {k}, "x-api-key": {k}, "X-Api-Keys": {k}, "authorization": {"Bearer x", "bearer " + k}}
+	header := map[string][]string{"X-Api-Key": {k}, "X_API_KEY": {k}, "x-api-key": {k}, "X-Api-Keys": {k}, "authorization": {"Bearer x", "bearer\t" + k}}
 	got := everywhere.Fields(header)
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"X-Api-Key", "X_API_KEY", "authorization", "x-api-key"}, got); diff != "" {
