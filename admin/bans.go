@@ -41,9 +41,9 @@ func (s *Server) addBan(c *call) (any, error) {
 	if err := c.read(&body); err != nil {
 		return nil, err
 	}
-	subject, err := ban.ParseSubject(body.Subject)
+	subject, err := readSubject(body.Subject)
 	if err != nil {
-		return nil, badRequest("subject: %s", err)
+		return nil, err
 	}
 	b := weir.Ban{Reason: cut(body.Reason), Author: string(c.who)}
 	if body.For != "" {
@@ -70,6 +70,16 @@ func (s *Server) addBan(c *call) (any, error) {
 	return shownBan(s.o.Bans.Covering(subject)), nil
 }
 
+// readSubject reads whom a ban is about.
+func readSubject(text string) (ban.Subject, error) {
+	s, err := ban.ParseSubject(text)
+	if err != nil {
+		return ban.Subject{}, badRequest("subject: %s", err)
+	}
+	s.Key = named(s.Key)
+	return s, nil
+}
+
 // protects returns why subject should not be banned without meaning it, or nothing.
 func (s *Server) protects(c *call, subject ban.Subject) string {
 	p := s.snapshot().Policy
@@ -87,9 +97,9 @@ func (s *Server) removeBan(c *call) (any, error) {
 	if err := s.noBans(); err != nil {
 		return nil, err
 	}
-	subject, err := ban.ParseSubject(c.r.PathValue("subject"))
+	subject, err := readSubject(c.r.PathValue("subject"))
 	if err != nil {
-		return nil, badRequest("subject: %s", err)
+		return nil, err
 	}
 	line := AuditLine{What: "ban.remove", Target: subject.String(), Reason: c.query["reason"]}
 	var before *weir.Ban

@@ -135,6 +135,28 @@ func TestProtectedSubjects(t *testing.T) {
 	}
 }
 
+// Who found a leaked key bans it as it stands, or asks for its counts: its id is meant, and the key is written nowhere.
+func TestAKeyInPlaceOfItsID(t *testing.T) {
+	const id = "vxfwj8krv1gt"
+	key := "weir_" + id + "_" + strings.Repeat("Q", 43) + "3uM7DC"
+	h := guarded(t, rules, nil)
+	if b := decode[admin.Ban](t, h.do(post(`{"subject": "key:`+key+`"}`)), 201); b.Subject != "key:"+id {
+		t.Errorf("banned: %+v", b)
+	}
+	if v := decode[admin.ClientView](t, h.do(ask{path: "/api/v1/clients/key:" + key}), 200); v.Key != "key:"+id {
+		t.Errorf("the client: %+v", v)
+	}
+	decode[admin.Reset](t, h.do(ask{method: "DELETE", path: "/api/v1/clients/key:" + key}), 200)
+	decode[admin.Lifted](t, h.do(ask{method: "DELETE", path: "/api/v1/bans/key:" + key}), 200)
+	var targets []string
+	for _, line := range get[admin.Audit](t, h, "/api/v1/audit").Lines {
+		targets = append(targets, line.Target)
+	}
+	if diff := cmp.Diff([]string{"key:" + id, "key:" + id, "key:" + id}, targets); diff != "" {
+		t.Errorf("the audit log's targets (-want +got):\n%s", diff)
+	}
+}
+
 // What is no ban is refused; so is who may only read, and everybody while bans cannot be kept.
 func TestBansThatAreRefused(t *testing.T) {
 	h := guarded(t, rules, func(o *admin.Options) { o.AdminToken, o.ReadToken = "all", "look" })

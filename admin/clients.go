@@ -25,7 +25,8 @@ func (s *Server) clientOf(c *call) (weir.Client, string, error) {
 	case plan != "" && !isKey:
 		return weir.Client{}, "", badRequest("plan: only a client key:ID has one")
 	case isKey && id != "":
-		return weir.Client{APIKey: id, Plan: plan}, name, nil
+		id = named(id)
+		return weir.Client{APIKey: id, Plan: plan}, keyClient + id, nil
 	}
 	client, ok := weir.ParseKey(name)
 	if !ok {

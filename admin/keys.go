@@ -55,13 +55,16 @@ func (s *Server) key(c *call) (any, error) {
 	return s.shown(&k), nil
 }
 
-// keyID is the id in the path. Who puts a key there by mistake has its id told, not the key.
-func keyID(c *call) string {
-	id := c.r.PathValue("id")
+// keyID is the id in the path.
+func keyID(c *call) string { return cut(named(c.r.PathValue("id"))) }
+
+// named returns the id that somebody means. Who writes an API key in its place, as found where it leaked, means
+// that of the key, and the key is written nowhere.
+func named(id string) string {
 	if of, ok := apikey.IDOf(id); ok {
 		return of
 	}
-	return cut(id)
+	return id
 }
 
 func (s *Server) createKey(c *call) (any, error) {
