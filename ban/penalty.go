@@ -2,6 +2,7 @@ package ban
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -56,8 +57,12 @@ func (p *penalty) counts(d *weir.Decision, o *weir.Outcome) bool {
 	case "blocks":
 		return d.Inspection.Verdict == weir.Blocked
 	}
-	return !d.Refused() && o.Err == nil && slices.Contains(p.statuses, o.HTTP)
+	return !d.Refused() && !isOurs(o) && slices.Contains(p.statuses, o.HTTP)
 }
+
+// isOurs reports whether an answer is not the service's. One that the client did not wait for to its end is:
+// else whoever hangs up after the status would never offend.
+func isOurs(o *weir.Outcome) bool { return o.Err != nil && !errors.Is(o.Err, context.Canceled) }
 
 // hit is one of s on a limit of the penalty.
 func (p *penalty) hit(s Subject, l *weir.Limit) []weir.Hit {

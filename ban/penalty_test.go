@@ -2,6 +2,8 @@ package ban
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -187,6 +189,9 @@ func TestWhoIsSpared(t *testing.T) {
 		"unresolved":         {Source: weir.Unresolved, Via: netip.MustParseAddr("192.0.2.9")},
 		"no client at all":   {},
 		"a proxy unknown":    as("10.0.0.9", func(c *weir.Client) { c.Chain.Codes = weir.HeaderUnexpected }),
+		"one behind a known": as("10.0.0.9", func(c *weir.Client) {
+			c.Source, c.Chain.Left = weir.Forwarded, netip.MustParseAddr("203.0.113.99")
+		}),
 	} {
 		c := sit(t, yaml)
 		c.note(3, denied(client), 429)
@@ -204,6 +209,11 @@ func TestWhoIsSpared(t *testing.T) {
 	stranger := as("198.51.100.1", func(c *weir.Client) { c.Chain.Codes = weir.HeaderUnexpected })
 	c.note(1, denied(stranger), 429)
 	c.want("a stranger who sends a chain of his own", "198.51.100.1/32 10m0s")
+	forwarded := as("198.51.100.2", func(c *weir.Client) {
+		c.Source, c.Chain.Left = weir.Forwarded, netip.MustParseAddr("203.0.113.99")
+	})
+	c.note(1, denied(forwarded), 429)
+	c.want("a stranger whose chain a proxy continues", "198.51.100.2/32 10m0s")
 }
 
 // What offends, and what does not.
@@ -247,6 +257,26 @@ func TestWhatOffends(t *testing.T) {
 		c.note(1, test.d, test.status)
 		if got := len(c.told) == 1; got != test.counts {
 			t.Errorf("%s: %s %d offends: %v, want %v", test.after, test.d.Reason, test.status, got, test.counts)
+		}
+	}
+}
+
+// Who hangs up when the status is there has offended all the same; an answer that is the proxy's own is nobody's
+// offence.
+func TestAnswersThatDoNotEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		o      weir.Outcome
+		counts bool
+	}{
+		"the client went away":     {weir.Outcome{HTTP: 401, Err: fmt.Errorf("client went away: %w", context.Canceled)}, true},
+		"before there was any":     {weir.Outcome{Err: context.Canceled}, false},
+		"the upstream was no help": {weir.Outcome{HTTP: 502, Err: errors.New("connection refused")}, false},
+		"nor in time":              {weir.Outcome{HTTP: 502, Err: context.DeadlineExceeded}, false},
+	} {
+		c := sit(t, "penalties: [{after: 1 status in 1m, ban: 10m, statuses: [401, 502]}]")
+		c.Note(c.at, &weir.Decision{Client: *from("203.0.113.7"), HTTP: 200}, test.o)
+		if got := len(c.queue) == 1; got != test.counts {
+			t.Errorf("%s: offends: %v, want %v", name, got, test.counts)
 		}
 	}
 }

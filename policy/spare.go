@@ -8,19 +8,21 @@ import (
 )
 
 // Spares reports whether c is never banned by a penalty, whatever it does: one whose address nobody vouches
-// for, a proxy of ours or this machine, whom allow names, and a peer of a private network that sends a
-// chain, which is probably a proxy that the configuration does not know of, and bans of which would be bans of
-// everybody behind it.
+// for, a proxy of ours or this machine, whom allow names, and an address of a private network behind which the
+// chain goes on: that is probably a proxy that the configuration does not know of, and bans of which would be
+// bans of everybody behind it.
 func (p *Policy) Spares(c *weir.Client) bool {
-	const poses = weir.HeaderUnexpected | weir.PeerUnlistedProxy | weir.PeerUntrustedWithHeader
-	if !c.Vouched() || !c.Addr.IsValid() || c.Addr.IsLoopback() || p.Allows(c) {
-		return true
-	}
-	if c.Source == weir.Direct && c.Addr.IsPrivate() && c.Chain.Codes&poses != 0 {
+	if !c.Vouched() || !c.Addr.IsValid() || c.Addr.IsLoopback() || p.Allows(c) || c.Addr.IsPrivate() && hasBehind(c) {
 		return true
 	}
 	_, _, trusted := p.resolver.TrustedIn(c.Prefix)
 	return trusted
+}
+
+// hasBehind reports whether c tells of somebody behind it, as a proxy does.
+func hasBehind(c *weir.Client) bool {
+	const sent = weir.HeaderUnexpected | weir.PeerUntrustedWithHeader
+	return c.Chain.Left.IsValid() || c.Source == weir.Direct && c.Chain.Codes&sent != 0
 }
 
 // loopback are the networks of this machine.
