@@ -1,6 +1,7 @@
 package apikey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,8 @@ const (
 	// writeEvery is how often uses are written, and atOnce how many of them.
 	writeEvery = time.Second
 	atOnce     = 500
+	// askAgain is how often a database that nobody else changes is asked that did not answer.
+	askAgain = time.Second
 	// trust is how long after the last answer it is still known which keys there are not.
 	trust = 2 * time.Second
 )
@@ -75,9 +78,7 @@ func Open(ctx context.Context, s *Store, o Options) (*Keys, error) {
 	}
 	ctx, k.stop = context.WithCancel(context.Background())
 	k.running.Go(func() { k.write(ctx) })
-	if o.Poll > 0 {
-		k.running.Go(func() { k.follow(ctx) })
-	}
+	k.running.Go(func() { k.follow(ctx) })
 	return k, nil
 }
 
@@ -90,16 +91,19 @@ func (k *Keys) Close() {
 	k.running.Wait()
 }
 
-// follow asks for changes until ctx is done.
+// follow asks for changes until ctx is done; where there are no others who make some, only as long as the last
+// answer is missing.
 func (k *Keys) follow(ctx context.Context) {
-	tick := time.NewTicker(k.o.Poll)
+	tick := time.NewTicker(cmp.Or(k.o.Poll, askAgain))
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = k.Sync(ctx) // it says what is wrong
+			if k.o.Poll > 0 || k.Failing() {
+				_ = k.Sync(ctx) // it says what is wrong
+			}
 		}
 	}
 }
@@ -202,8 +206,10 @@ func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration) (ke
 	return key, secret, err
 }
 
-// changing makes a change, and has it known here. That the latter may fail is no matter: then it is tried again.
+// changing makes a change, and has it known here, whether or not the asker waits for that: else a key might be
+// revoked in the database and go on here. That the latter may fail is no matter: then it is tried again.
 func (k *Keys) changing(ctx context.Context, do func(context.Context) error) error {
+	ctx = context.WithoutCancel(ctx)
 	k.syncing.Lock()
 	isReady := k.isReady
 	k.syncing.Unlock()
@@ -215,9 +221,7 @@ func (k *Keys) changing(ctx context.Context, do func(context.Context) error) err
 	if err := k.within(ctx, do); err != nil {
 		return err
 	}
-	if err := k.Sync(ctx); err != nil && k.o.Poll == 0 {
-		return err
-	}
+	_ = k.Sync(ctx) // it says what is wrong
 	return nil
 }
 

@@ -3,6 +3,7 @@ package apikey
 import (
 	"encoding/hex"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -42,23 +43,24 @@ func (m *mirror) find(text string) *entry {
 
 // apply takes over what has become of a key, and reports whether there was room for it.
 func (m *mirror) apply(c *changed) bool {
-	for _, s := range m.held[c.ID] {
-		m.table.remove(&s)
-	}
+	before := m.held[c.ID]
 	delete(m.held, c.ID)
-	if !c.Revoked.IsZero() {
-		return true
+	var sums []sum
+	hasRoom := len(m.held) < MostKeys
+	if c.Revoked.IsZero() && hasRoom {
+		until := ends(c.Expires)
+		sums = m.add(nil, c, c.hash, until)
+		if !c.OldUntil.IsZero() {
+			sums = m.add(sums, c, c.oldHash, min(until, c.OldUntil.UnixNano()))
+		}
+		m.held[c.ID] = sums
 	}
-	if len(m.held) >= MostKeys {
-		return false
+	for _, s := range before { // what stays was put in its place above, and is good all the time
+		if !slices.Contains(sums, s) {
+			m.table.remove(&s)
+		}
 	}
-	until := ends(c.Expires)
-	sums := m.add(nil, c, c.hash, until)
-	if !c.OldUntil.IsZero() {
-		sums = m.add(sums, c, c.oldHash, min(until, c.OldUntil.UnixNano()))
-	}
-	m.held[c.ID] = sums
-	return true
+	return hasRoom || !c.Revoked.IsZero()
 }
 
 // add adds the entry of a hash, if it is one.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -381,5 +382,82 @@ func BenchmarkVerify(b *testing.B) {
 				b.Fatal(d.Client.Credential)
 			}
 		})
+	}
+}
+
+// A key that is rotated, with an overlap, is good at every moment: the old secret never goes missing.
+func TestNothingIsMissingDuringARotation(t *testing.T) {
+	_, old := newSecret()
+	m := newMirror(pepper{1})
+	c := changed{Key: Key{ID: old[idAt:][:idLength]}, hash: m.pepper.hex(old)}
+	m.apply(&c)
+	stop, missed := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				missed <- n
+				return
+			default:
+				if m.find(old) == nil {
+					n++
+				}
+			}
+		}
+	}()
+	until := noon.Add(time.Hour)
+	for range 2_000 {
+		next := c
+		next.hash, next.oldHash, next.OldUntil = m.pepper.hex(renewed(c.ID)), c.hash, until
+		m.apply(&next)
+		m.apply(&c)
+	}
+	close(stop)
+	if n := <-missed; n > 0 {
+		t.Errorf("a good key was unknown %d times", n)
+	}
+	m.apply(&changed{Key: Key{ID: c.ID, Revoked: noon}})
+	if m.find(old) != nil || m.table.live() != 0 {
+		t.Error("something is left after the revocation")
+	}
+}
+
+// Who revokes a key and does not wait for the answer has revoked it: it is not good here for what the database says
+// otherwise.
+func TestARevocationIsNotForgotten(t *testing.T) {
+	h := build(t, Options{})
+	k, secret := h.create(Spec{Name: "a"})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := h.Revoke(gone, k.ID); err != nil || got.Revoked.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got := h.verify(secret).Credential; got != weir.Refuted || h.Failing() {
+		t.Errorf("%s, failing %v", got, h.Failing())
+	}
+}
+
+// A database of one process's own that could not be read at the start is read when it can be, though nobody asks.
+func TestADatabaseThatComesLate(t *testing.T) {
+	first := build(t, Options{})
+	_, secret := first.create(Spec{Name: "a"})
+	var ready atomic.Bool
+	late := &house{t: t, now: noon}
+	late.Keys = open(t, NewStore(first.db, func(context.Context) error {
+		if !ready.Load() {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}), Options{Now: func() time.Time { return noon }})
+	if got := late.verify(secret).Credential; got != weir.Unverifiable {
+		t.Errorf("before: %s", got)
+	}
+	ready.Store(true)
+	for deadline := time.Now().Add(time.Minute); late.Failing() && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := late.verify(secret).Credential; got != weir.Verified {
+		t.Errorf("afterwards: %s", got)
 	}
 }
