@@ -39,6 +39,7 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, c *middleware.Ca
 var (
 	errUpstreamDied = errors.New("upstream ended its answer early")
 	errClientGone   = errors.New("client went away")
+	errNotTaken     = fmt.Errorf("%w: it takes nothing more: %w", errClientGone, context.Canceled)
 )
 
 // gone is the outcome of a request whose client did not wait.
@@ -58,7 +59,7 @@ func (t *transfer) fail(err error) {
 		status, detail = http.StatusBadRequest, "The request's body is not as long as it said."
 		t.w.Header().Set("Connection", "close")
 	case ctx.Err() != nil:
-		t.abort() // who half-closed and still listens must not take nothing for an answer
+		t.abort(err) // who half-closed and still listens must not take nothing for an answer
 	case late(err):
 		status, detail = http.StatusGatewayTimeout, "The upstream did not answer in time."
 	}
@@ -67,10 +68,13 @@ func (t *transfer) fail(err error) {
 }
 
 // abort ends the connection or the stream, so that the asker sees that something is missing.
-func (t *transfer) abort() {
+func (t *transfer) abort(err error) {
 	t.call.Outcome.Err = errUpstreamDied
-	if ctx := t.in.Context(); ctx.Err() != nil {
+	switch ctx := t.in.Context(); {
+	case ctx.Err() != nil:
 		t.call.Outcome.Err = gone(ctx)
+	case err == errNotTaken:
+		t.call.Outcome.Err = err
 	}
 	panic(http.ErrAbortHandler)
 }

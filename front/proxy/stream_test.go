@@ -366,6 +366,9 @@ func TestSlowReaderIsGivenUp(t *testing.T) {
 			t.Errorf("%s: the upstream is still writing", protocol)
 		}
 		h.recorded(1)
+		if err := <-h.ends; !errors.Is(err, errClientGone) || !errors.Is(err, context.Canceled) { // not the upstream's failure
+			t.Errorf("%s: ended by %v", protocol, err)
+		}
 		answer.Body.Close()
 	}
 }

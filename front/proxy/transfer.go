@@ -134,7 +134,7 @@ func (t *transfer) answer(res *http.Response) {
 	err := t.copy(res)
 	res.Body.Close() // fills in the trailer fields
 	if err != nil {
-		t.abort()
+		t.abort(err)
 	}
 	t.trailers(res.Trailer, announced)
 }
@@ -167,22 +167,19 @@ func (t *transfer) copy(res *http.Response) error {
 		return pour(t.w, res.Body, buffer[:], func() error { return nil })
 	}
 	flush := http.NewResponseController(t.w).Flush
-	if err := flush(); err != nil { // the header does not wait for the body
-		return err
+	if flush() != nil { // the header does not wait for the body
+		return errNotTaken
 	}
 	return pour(t.w, res.Body, buffer[:], flush)
 }
 
-// pour copies from to w until its end, and calls flush after each piece.
+// pour copies from to w until its end, and calls flush after each piece. The error is errNotTaken if it is w's.
 func pour(w io.Writer, from io.Reader, buffer []byte, flush func() error) error {
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			if _, err := w.Write(buffer[:n]); err != nil {
-				return err
-			}
-			if err := flush(); err != nil {
-				return err
+			if _, err := w.Write(buffer[:n]); err != nil || flush() != nil {
+				return errNotTaken
 			}
 		}
 		switch err {

@@ -162,7 +162,7 @@ func TestPour(t *testing.T) {
 			t.Errorf("got %q, %d flushes, %v; want %q, %d, %v", got.String(), flushes, err, x.want, x.flushes, x.err)
 		}
 	}
-	if err := pour(io.Discard, strings.NewReader("a"), make([]byte, 8), func() error { return broken }); err != broken {
+	if err := pour(io.Discard, strings.NewReader("a"), make([]byte, 8), func() error { return broken }); err != errNotTaken {
 		t.Errorf("a failed flush: %v", err)
 	}
 }
