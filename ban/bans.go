@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -86,6 +87,9 @@ func New(o Options) *Bans {
 // Find returns the ban that holds for c at now: that of its API key, else of the narrowest network around its
 // address, or nil. It allocates nothing.
 func (b *Bans) Find(now time.Time, c *weir.Client) *weir.Ban { return b.table.Load().find(now, c) }
+
+// Around returns the ban that holds at now for all of a network, or nil.
+func (b *Bans) Around(now time.Time, n netip.Prefix) *weir.Ban { return b.table.Load().around(now, n) }
 
 // Run follows the register until ctx is done.
 func (b *Bans) Run(ctx context.Context) {
@@ -304,7 +308,7 @@ func (b *Bans) Covering(s Subject) *weir.Ban {
 	if s.Key != "" {
 		return b.get(s)
 	}
-	return b.table.Load().around(b.o.Now(), s.Network)
+	return b.Around(b.o.Now(), s.Network)
 }
 
 // Count is how many bans there are, those among them that ended since the last Sync.

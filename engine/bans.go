@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"net/http"
+	"net/netip"
+	"time"
 
 	"github.com/weirgate/weir"
 )
@@ -35,4 +37,17 @@ func (s *Snapshot) banned(d *weir.Decision) bool {
 	d.Ban = b
 	d.Refuse(weir.BannedClient, http.StatusForbidden)
 	return true
+}
+
+// BanAround returns the ban that holds for all of a network and is not outdone by allow, or nil: for a front that is
+// told an address, or its network, and nothing else of the client. Somebody other than the asker must have told it.
+func (s *Snapshot) BanAround(now time.Time, n netip.Prefix) *weir.Ban {
+	if s.Bans == nil {
+		return nil
+	}
+	b := s.Bans.Around(now, n)
+	if b == nil || s.Policy.Allows(&weir.Client{Addr: n.Addr(), Prefix: n, Source: weir.Forwarded}) {
+		return nil
+	}
+	return b
 }

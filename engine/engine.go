@@ -6,6 +6,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"sync"
@@ -50,9 +51,11 @@ type Verifier interface {
 	Verify(ctx context.Context, d *weir.Decision)
 }
 
-// Bans find the ban that holds for a client at a moment, by its address or its API key, or nil.
+// Bans find the ban that holds at a moment, or nil: for a client, by its address or its API key, or for all of a
+// network.
 type Bans interface {
 	Find(now time.Time, c *weir.Client) *weir.Ban
+	Around(now time.Time, n netip.Prefix) *weir.Ban
 }
 
 // Penalties learn of a decision and what became of it, before it is recorded, and keep nothing of it.

@@ -16,6 +16,9 @@ import (
 
 // answer turns the store's statuses into the answer, and completes the decision.
 func (s *Server) answer(snapshot *engine.Snapshot, c *call) *pb.RateLimitResponse {
+	if c.d.Ban != nil {
+		return banAnswer(snapshot, c)
+	}
 	a := &pb.RateLimitResponse{Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(c.request.Descriptors))}
 	statuses := make([]pb.RateLimitResponse_DescriptorStatus, len(a.Statuses))
 	resets := make([]durationpb.Duration, len(c.d.Statuses))

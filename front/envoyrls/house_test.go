@@ -47,6 +47,7 @@ type plan struct {
 	options Options
 	store   engine.Store // of Own
 	policy  string       // the configuration of Weir
+	bans    engine.Bans
 }
 
 func build(tb testing.TB, p plan) *house {
@@ -57,7 +58,9 @@ func build(tb testing.TB, p plan) *house {
 		tb.Cleanup(own.Close)
 		p.store = own
 	}
-	e := engine.New(enginetest.Snapshot(tb, p.policy, p.store), h.journal, func() time.Time { return noon.Add(time.Duration(h.clock.Load())) })
+	snapshot := enginetest.Snapshot(tb, p.policy, p.store)
+	snapshot.Bans = p.bans
+	e := engine.New(snapshot, h.journal, func() time.Time { return noon.Add(time.Duration(h.clock.Load())) })
 	h.Server = New(e, p.options)
 	tb.Cleanup(func() {
 		if err := h.Drain(context.Background()); err != nil {

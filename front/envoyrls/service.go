@@ -78,6 +78,8 @@ func (s *Server) decide(ctx context.Context, snapshot *engine.Snapshot, c *call)
 	case snapshot.Policy != nil && snapshot.Policy.Disabled:
 		d.Reason = weir.Disabled
 		return nil
+	case s.options.Counting == Own && !s.options.Settings.Shadow && c.banned(snapshot):
+		return nil
 	}
 	c.find(s)
 	if c.hits(s.options.OnFailure); len(d.Hits) > mostHits {
