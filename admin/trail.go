@@ -129,7 +129,7 @@ func (s *Server) change(c *call, line *AuditLine, do func() error) error {
 		line.Error = err.Error()
 	}
 	if missing := s.o.Trail.Append(*line); missing != nil {
-		s.o.Log.Error("a change was made and not written down", "what", line.What, "target", line.Target, "err", missing)
+		s.o.Log.Error("the audit log lacks a change", "made", err == nil, "what", line.What, "target", line.Target, "err", missing)
 	}
 	return err
 }

@@ -235,8 +235,10 @@ func (b *Bans) forget(ctx context.Context) {
 }
 
 // Add puts a ban in force, here at once and on every replica within a second, in the place of the one there was,
-// which it returns or nil. The error says why nobody is banned.
+// which it returns or nil. The error says why nobody is banned. It is not left half done when ctx is: the register
+// would say what is not in force here.
 func (b *Bans) Add(ctx context.Context, s Subject, ban weir.Ban) (before *weir.Ban, err error) {
+	ctx = context.WithoutCancel(ctx)
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	if err := b.sync(ctx); err != nil {
@@ -273,8 +275,9 @@ func (b *Bans) put(ctx context.Context, s Subject, ban weir.Ban) error {
 }
 
 // Remove lifts a ban, here at once and on every replica within a second, and returns it. ErrNone: there is none
-// of exactly that subject; a wider one may hold.
+// of exactly that subject; a wider one may hold. Nor is it left half done.
 func (b *Bans) Remove(ctx context.Context, s Subject) (*weir.Ban, error) {
+	ctx = context.WithoutCancel(ctx)
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	if err := b.sync(ctx); err != nil {

@@ -77,3 +77,24 @@ func TestTheDatabaseKeepsBans(t *testing.T) {
 		t.Errorf("kept: %v, %v, %v", texts, whole, err)
 	}
 }
+
+// Who bans somebody, or lifts a ban, and does not wait for the answer has done so, in force as well as on the disk.
+func TestBansAreNotLeftHalfDone(t *testing.T) {
+	kept, closes := in(t, t.TempDir())
+	defer closes()
+	b := ban.New(ban.Options{Register: kept})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Add(gone, ban.Subject{Key: "a"}, weir.Ban{}); err != nil {
+		t.Error(err)
+	}
+	if b.Find(time.Now(), &weir.Client{APIKey: "a"}) == nil {
+		t.Error("nobody is banned")
+	}
+	if _, err := b.Remove(gone, ban.Subject{Key: "a"}); err != nil {
+		t.Error(err)
+	}
+	if texts, _, _, err := kept.Since(t.Context(), 0); err != nil || len(texts) != 0 || b.Count() != 0 {
+		t.Errorf("afterwards: %v, %v, %d in force", texts, err, b.Count())
+	}
+}
