@@ -116,14 +116,14 @@ func refusalOf(b []byte, d *weir.Decision) problem {
 	}
 	p.title = title(p.status)
 	switch {
+	case d.Ban != nil:
+		p.wait = retryAfter(d)
 	case p.status == http.StatusTooManyRequests:
 		p.name, p.title = "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"
 		p.wait = retryAfter(d)
 	case p.status == http.StatusServiceUnavailable:
 		p.name, p.title = "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints"
 		p.wait = 1
-	case d.Ban != nil:
-		p.wait = retryAfter(d)
 	}
 	p.detail = string(appendDetail(b, d, p.wait))
 	return p

@@ -91,7 +91,7 @@ func TestABanIsAnswered(t *testing.T) {
 		Status int    `json:"status"`
 		Title  string `json:"title"`
 	}
-	if err := json.Unmarshal(a.RawBody, &problem); err != nil || problem.Status != 429 {
+	if err := json.Unmarshal(a.RawBody, &problem); err != nil || problem.Status != 429 || problem.Title != "Too Many Requests" { // no quota is exceeded
 		t.Errorf("the body %s: %v", a.RawBody, err)
 	}
 	header := map[string]string{}
