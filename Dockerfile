@@ -2,12 +2,13 @@
 #
 #   docker build -t weir .
 
-FROM golang:1.26 AS build
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -tags timetzdata -ldflags "-s -w" -o /out/weir ./cmd/weir
+ARG TARGETARCH
+RUN CGO_ENABLED=0 GOARCH=$TARGETARCH go build -trimpath -tags timetzdata,grpcnotrace -ldflags "-s -w" -o /out/weir ./cmd/weir
 RUN mkdir -m 700 /out/data
 
 FROM scratch
