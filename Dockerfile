@@ -1,6 +1,9 @@
 # One static binary in an empty image. Build it from a clone, so that `weir version` knows tag and commit:
 #
 #   docker build -t weir .
+#
+# BuildKit, which is Docker's own since version 23, sets BUILDPLATFORM and TARGETARCH, so that an image for another
+# processor is compiled and not emulated.
 
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
