@@ -47,8 +47,10 @@ type App struct {
 	journal *journal.Journal
 	store   *store
 	engine  *engine.Engine
-	shield  *embedded.Firewalls // of the snapshot in force
-	traces  *tracing.Exporter   // of the snapshot in force; nil: requests are not traced
+	shield  *embedded.Firewalls     // of the snapshot in force
+	tokens  tokens                  // likewise
+	keys    atomic.Pointer[keyring] // likewise; nil: none are read
+	traces  *tracing.Exporter       // likewise; nil: requests are not traced
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
 	rls     *rls         // one of the fronts, or nil
@@ -108,7 +110,12 @@ func (a *App) open(l *Loaded) error {
 	if a.traces, err = a.exporter(l.Config); err != nil {
 		return err
 	}
-	s, shield, err := a.snapshot(l, nil)
+	keys, err := a.keysFor(l.Config)
+	if err != nil {
+		return err
+	}
+	a.swapKeys(keys)
+	s, shield, err := a.snapshot(l, nil, keys)
 	if err != nil {
 		return err
 	}
@@ -141,9 +148,11 @@ func (a *App) close() {
 	if a.admin != nil {
 		a.admin.close()
 	}
+	a.swapKeys(nil)
 	if a.store != nil {
 		a.store.close(a.log)
 	}
+	a.tokens.close()
 	traces := a.traces
 	a.traces = nil
 	a.endTraces(traces)
@@ -164,8 +173,8 @@ func (a *App) retire(prev, next *embedded.Firewalls) {
 }
 
 // snapshot returns what a loaded configuration puts in force. It shares with prev, which may be nil,
-// the counts, the connections to upstreams that stay, and the firewall's rule sets.
-func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *embedded.Firewalls, error) {
+// the counts, the connections to upstreams that stay, the firewall's rule sets and the keys of tokens.
+func (a *App) snapshot(l *Loaded, prev *engine.Snapshot, keys *keyring) (*engine.Snapshot, *embedded.Firewalls, error) {
 	var before []*engine.Upstream
 	if prev != nil {
 		before = prev.Upstreams
@@ -185,6 +194,8 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *emb
 		Upstreams: upstreams,
 		Firewalls: shield.All,
 		Whoami:    l.Config.Whoami,
+		Secrets:   keyPlaces(l.Config),
+		Verifier:  a.verifier(l.Config, keys),
 	}, shield, nil
 }
 

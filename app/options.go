@@ -45,6 +45,7 @@ func (a *App) gauges() journal.Gauges {
 		MemoryKeys:       a.store.keys,
 		MemoryEvictions:  a.store.evictions,
 		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
+		APIKeys:          a.keyGauges,
 		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
 	}
 	if a.store.shared != nil {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +37,10 @@ type Options struct {
 	// with package waf/crs, which a program that does without has not to be built with. Nil: ruleset crs is an
 	// error.
 	CoreRules func(CoreRules) (waf.Ruleset, error)
+	// Verifier proves the API keys or tokens that requests bear, as package token does for the JSON Web Tokens
+	// of a configuration with jwt. It stays the caller's. Nil: a configuration that asks for keys or tokens is
+	// refused, so that who does without has no cryptography of theirs in his program.
+	Verifier engine.Verifier
 }
 
 // A Beside is what a shared store finds in the process.
@@ -95,6 +98,9 @@ func New(cfg *config.Config, o Options) (*Engine, error) {
 // errShared is why a configuration is refused whose counts are shared.
 var errShared = errors.New("store.redis: want Options{Shared: shared.Redis}, of package embedded/shared, for a count that is not in memory")
 
+// errVerifier is why a configuration is refused by which keys or tokens are read.
+var errVerifier = errors.New("jwt, require_key, scopes and keys.required: want Options{Verifier: ...}, of package token for example, that proves keys or tokens")
+
 func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, error) {
 	if config.HasErrors(problems) {
 		return nil, unusable(problems)
@@ -102,6 +108,9 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	p, problems := policy.Compile(cfg)
 	if config.HasErrors(problems) {
 		return nil, unusable(problems)
+	}
+	if o.Verifier == nil && (cfg.HasJWT() || cfg.NeedsKeys()) {
+		return nil, errVerifier
 	}
 	e := &Engine{memory: memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})}
 	var j *journal.Journal
@@ -119,7 +128,7 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	e.firewalls = firewalls
 	j = journal.New(e.journalOptions(cfg, p, o))
 	e.Engine = engine.New(&engine.Snapshot{
-		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All, Whoami: cfg.Whoami,
+		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All, Whoami: cfg.Whoami, Verifier: o.Verifier,
 	}, j, time.Now)
 	e.metrics = j.Handler()
 	e.stop = background(j.Run)
@@ -130,7 +139,7 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 func (e *Engine) share(cfg *config.Config, o Options, b Beside) (err error) {
 	switch {
 	case cfg.Store.Redis.URL == "":
-		if hasQuota(cfg) {
+		if cfg.HasQuota() {
 			slog.Warn("quotas are counted in the memory of this process: a restart forgets them")
 		}
 		return nil
@@ -180,13 +189,6 @@ func (e *Engine) closeStores() {
 	e.memory.Close()
 }
 
-// hasQuota reports whether c has a limit that is a quota.
-func hasQuota(c *config.Config) bool {
-	isQuota := func(l config.Limit) bool { return l.Quota != nil }
-	return slices.ContainsFunc(c.Limits, isQuota) || slices.ContainsFunc(c.Default.Limits, isQuota) ||
-		slices.ContainsFunc(c.Rules, func(r config.Rule) bool { return slices.ContainsFunc(r.Limits, isQuota) })
-}
-
 // RespondOptions returns how c says that answers are written.
 func RespondOptions(c *config.Config) respond.Options {
 	return respond.Options{
@@ -194,6 +196,8 @@ func RespondOptions(c *config.Config) respond.Options {
 		LegacyReset:     c.LegacyReset,
 		ProblemTypeBase: c.ProblemTypeBase,
 		HTML:            c.HTML,
+		Bearer:          c.HasJWT() || c.Keys.Bearer,
+		KeyHeader:       c.Keys.Header,
 		AllowOrigin:     c.CORS.AllowOrigin,
 	}
 }

@@ -26,6 +26,7 @@ func (r *Responder) Refusal(w http.ResponseWriter, req *http.Request, d *weir.De
 		f.add("Connection", "close")
 	}
 	r.addLimits(&f, d)
+	r.addChallenge(&f, d)
 	f.add("Access-Control-Expose-Headers", r.exposed())
 	*b = r.send(w, req, &f, &p)
 	return p.status
@@ -175,6 +176,18 @@ func details(d *weir.Decision) string {
 		return "The path can be read in more than one way."
 	case weir.BadRequest:
 		return "The request target is not valid."
+	case weir.KeyMissing:
+		return "The request needs an API key or a token."
+	case weir.KeyRefused:
+		return "The API key or token is not valid."
+	case weir.KeyAmbiguous:
+		return "The request bears two API keys or tokens that differ."
+	case weir.KeyUnverifiable:
+		return "The API key or token cannot be verified at the moment."
+	case weir.ScopeMissing:
+		return "The API key or token is not meant for this."
+	case weir.BannedClient:
+		return "Requests from this client are refused at the moment."
 	case weir.AttackFound:
 		return "The request looks like an attack. If it is none, tell the service's operator the incident."
 	case weir.Uninspectable:

@@ -157,6 +157,42 @@ func viewLimit(h *weir.Hit, s *weir.Status) Limit {
 	return v
 }
 
+// OwnLimits are what an asker is told of its limits; those that enforce nothing are not shown.
+type OwnLimits struct {
+	Client OwnClient  `json:"client"`
+	Limits []OwnLimit `json:"limits"`
+	More   int        `json:"more"` // limits that are not shown, being too many
+}
+
+// OwnClient is whom the limits are counted for.
+type OwnClient struct {
+	Key    string  `json:"key"` // the address, as it is counted
+	APIKey *string `json:"api_key"`
+	Plan   *string `json:"plan"`
+}
+
+// OwnLimit is one limit, as it stands. Durations are in seconds.
+type OwnLimit struct {
+	Name       string   `json:"name"`
+	Rate       string   `json:"rate"`
+	Limit      int64    `json:"limit"`
+	Remaining  int64    `json:"remaining"`
+	ResetAfter float64  `json:"reset_after"`
+	RetryAfter *float64 `json:"retry_after"` // null if something is left, or if no waiting helps
+}
+
+// ViewOwn returns d, whose hits are looks at the counters of its client, as that is shown to it.
+func ViewOwn(d *weir.Decision) OwnLimits {
+	c := viewClient(&d.Client)
+	v := OwnLimits{Client: OwnClient{c.Key, c.APIKey, c.Plan}, Limits: []OwnLimit{}}
+	for i := range d.Hits {
+		if l := viewLimit(&d.Hits[i], &d.Statuses[i]); d.Hits[i].Limit.Mode == weir.Enforce {
+			v.Limits = append(v.Limits, OwnLimit{l.Name, l.Rate, d.Hits[i].Limit.Capacity(), l.Remaining, l.ResetAfter, l.RetryAfter})
+		}
+	}
+	return v
+}
+
 // round returns d in seconds, to the millisecond above.
 func round(d time.Duration) float64 {
 	ms := d / time.Millisecond

@@ -139,6 +139,8 @@ func (s *Store) Announce(c *config.Config) error {
 func countsBy(c *config.Config) (string, error) {
 	only := config.Default()
 	only.Client, only.Limits, only.Rules, only.Default = c.Client, c.Limits, c.Rules, c.Default
+	only.Plans, only.Keys.Required = c.Plans, c.Keys.Required
+	only.JWT.Claim, only.JWT.PlanClaim = c.JWT.Claim, c.JWT.PlanClaim
 	print, err := only.Hash()
 	return print[:min(12, len(print))], err
 }

@@ -187,6 +187,10 @@ func TestCountsBy(t *testing.T) {
 		rules + "client: {ipv4_prefix: 24}\n":                                                       false,
 		rules + "limits: [{name: site, rate: 600/1m}]\n":                                            false,
 		rules + "default: {limits: []}\n":                                                           false,
+		rules + "plans: {free: {quota: [10/day]}}\n":                                                false,
+		rules + "keys: {required: true}\n":                                                          false,
+		rules + "jwt: {jwks_file: keys.json, plan_claim: plan}\n":                                   false,
+		rules + "jwt: {jwks_file: keys.json}\n":                                                     true,
 	} {
 		if got := print(yaml); (got == base) != same || len(got) != 12 || strings.Contains(got, " ") {
 			t.Errorf("%q, like %q: want the same %v\n%s", got, base, same, yaml)
