@@ -53,6 +53,7 @@ var house = map[string]room{
 	"token":           {layer: 2, modules: []string{"github.com/go-jose/go-jose/v4"}},
 	"localdb":         {layer: 2, modules: []string{"modernc.org/sqlite"}},
 	"store/storetest": {layer: 2, modules: []string{"github.com/google/go-cmp"}},
+	"ban":             {layer: 2, modules: []string{"github.com/gaissmai/bart"}},
 	"policy":          {layer: 2},
 	"apikey":          {layer: 2},
 	"apikey/postgres": {layer: 3, modules: []string{"github.com/jackc/pgx/v5"}},

@@ -15,7 +15,7 @@ type Session struct {
 	Token    string `json:"token" doc:"admin, read, or loopback where no token is configured"`
 	Writes   bool   `json:"writes" doc:"whether this token may change anything"`
 	Version  string `json:"version" doc:"of the program"`
-	Bans     bool   `json:"bans" doc:"whether this version has bans; if not, /api/v1/bans answers 501"`
+	Bans     bool   `json:"bans" doc:"whether there can be bans; if not, /api/v1/bans answers 501"`
 	Keys     bool   `json:"keys" doc:"whether requests are asked for API keys; if not, /api/v1/keys answers 501"`
 	Blocked  bool   `json:"blocked" doc:"whether requests are inspected; if not, /api/v1/blocked answers 501"`
 	ReadOnly string `json:"read_only" doc:"why nothing may be changed; empty if it may"`
@@ -389,12 +389,35 @@ type Exclude struct {
 	Parameter string `json:"parameter" doc:"empty: any"`
 }
 
+// Bans are who is kept out.
+type Bans struct {
+	Total int   `json:"total" doc:"how many there are"`
+	Bans  []Ban `json:"bans" doc:"the newest first, at most as many as were asked for"`
+}
+
+// A Ban is one of them.
+type Ban = respond.Ban
+
+// A NewBan is the body of a request that bans.
+type NewBan struct {
+	Subject string `json:"subject" doc:"an address, a network as in 203.0.113.0/24, or key:ID of an API key"`
+	For     string `json:"for,omitempty" doc:"how long, as in 10m or 24h; empty: until it is lifted"`
+	Reason  string `json:"reason,omitempty" doc:"for operators, at most 200 bytes; the banned are not told"`
+	Force   bool   `json:"force,omitempty" doc:"ban also a trusted proxy, loopback, the address that asks, or whom allow names"`
+}
+
+// Lifted is a ban that was lifted.
+type Lifted struct {
+	Ban     Ban    `json:"ban"`
+	StillBy string `json:"still_by" doc:"the wider ban that still holds for the subject; empty if none does"`
+}
+
 // A Problem is why a request was not answered (RFC 9457).
 type Problem struct {
 	Type   string   `json:"type" doc:"about:blank"`
 	Title  string   `json:"title"`
 	Status int      `json:"status"`
 	Detail string   `json:"detail"`
-	Code   string   `json:"code" doc:"for programs: unauthorized, read_only, cross_site, not_found, bad_request, conflict, not_configured, too_large, busy, refused, not_in_this_version, failed"`
+	Code   string   `json:"code" doc:"for programs: unauthorized, read_only, cross_site, not_found, bad_request, conflict, protected, not_configured, too_large, busy, refused, not_in_this_version, failed"`
 	Errors []string `json:"errors,omitempty" doc:"the problems of a configuration, each with its place"`
 }

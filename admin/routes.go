@@ -34,6 +34,7 @@ type bounds struct{ least, most, otherwise int }
 var (
 	limitTop       = parameter{"limit", "at most so many", nil, &bounds{1, 100, 20}}
 	limitDecisions = parameter{"limit", "at most so many", nil, &bounds{1, 1000, 100}}
+	limitBans      = parameter{"limit", "at most so many", nil, &bounds{1, 10_000, 1000}}
 )
 
 // planOf is for a client that is an API key or token.
@@ -67,7 +68,11 @@ func routes() []route {
 		{method: "DELETE", path: "/api/v1/clients/{key}", access: changes, serve: (*Server).resetClient,
 			summary: "Reset the counters that are this client's alone", answer: Reset{}, query: []parameter{{name: "reason", doc: "for the audit log"}, planOf}},
 		{method: "GET", path: "/api/v1/blocked", serve: (*Server).blocked, summary: "What the firewall blocked, and exclusions to try", answer: Blocked{}, query: []parameter{limitDecisions}},
-		{method: "GET", path: "/api/v1/bans", serve: (*Server).bans, summary: "Bans; 501 in this version"},
+		{method: "GET", path: "/api/v1/bans", serve: (*Server).bans, summary: "Who is banned, the newest ban first", answer: Bans{}, query: []parameter{limitBans}},
+		{method: "POST", path: "/api/v1/bans", access: changes, serve: (*Server).addBan, body: NewBan{}, answer: Ban{}, status: http.StatusCreated,
+			summary: "Ban an address, a network or an API key; 409 without force if it holds a proxy, this machine or whoever asks"},
+		{method: "DELETE", path: "/api/v1/bans/{subject}", access: changes, serve: (*Server).removeBan,
+			summary: "Lift a ban", answer: Lifted{}, query: []parameter{{name: "reason", doc: "for the audit log"}}},
 		{method: "GET", path: "/api/v1/keys", serve: (*Server).keys, summary: "API keys, revoked ones among them, in the order of their ids", answer: Keys{}, query: []parameter{
 			{name: "owner", doc: "of this owner alone"},
 			{name: "plan", doc: "of this plan alone"},

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/admin"
+	"github.com/weirgate/weir/ban"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
@@ -51,6 +52,8 @@ type App struct {
 	tokens  tokens                  // likewise
 	keys    atomic.Pointer[keyring] // likewise; nil: none are read
 	traces  *tracing.Exporter       // likewise; nil: requests are not traced
+	bans    *ban.Bans
+	box     *ban.Box
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
 	rls     *rls         // one of the fronts, or nil
@@ -101,6 +104,7 @@ func (a *App) open(l *Loaded) error {
 	if a.store, err = openStore(l.Config, a.besideStore()); err != nil {
 		return err
 	}
+	a.openBans(l.Config)
 	options, err := a.journalOptions(l)
 	if err != nil {
 		return err
@@ -120,6 +124,7 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	a.shield, s.Tracer = shield, a.tracer(a.traces, l.Config)
+	a.punish(s, l)
 	a.engine = engine.New(s, a.journal, time.Now)
 	if err = a.openFronts(l); err != nil {
 		return err
@@ -194,6 +199,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot, keys *keyring) (*engine
 		Upstreams: upstreams,
 		Firewalls: shield.All,
 		Whoami:    l.Config.Whoami,
+		Bans:      a.bans,
 		Secrets:   keyPlaces(l.Config),
 		Verifier:  a.verifier(l.Config, keys),
 	}, shield, nil
@@ -226,6 +232,8 @@ func (a *App) Run(ctx context.Context) error {
 		task(a.admin.serve)
 	}
 	task(func() error { a.journal.Run(ctx); return nil })
+	task(func() error { a.bans.Run(ctx); return nil })
+	task(func() error { a.box.Run(ctx); return nil })
 	task(func() error { a.follow(ctx, a.hangups); return nil })
 	if a.options.Config != "" {
 		task(func() error { a.watch(ctx); return nil })

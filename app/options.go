@@ -48,6 +48,7 @@ func (a *App) gauges() journal.Gauges {
 		APIKeys:          a.keyGauges,
 		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
 	}
+	g.Bans, g.Penalties, g.PassedOver = a.bans.Count, a.box.Counts, a.box.PassedOver
 	if a.store.shared != nil {
 		g.BreakerOpen, g.Recalled = a.store.open, a.store.recalled
 		g.StoreFailures, g.StoreFindings = a.store.failures, a.store.shared.Gauges().StoreFindings

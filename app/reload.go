@@ -130,6 +130,7 @@ func (a *App) put(loaded *Loaded) error {
 	changed := config.Diff(a.config, loaded.Config)
 	a.store.follow(loaded.Config, a.log)
 	next.Store = a.store.Store
+	a.punish(next, loaded)
 	a.engine.Swap(next)
 	a.swapKeys(keys)
 	select {

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/weirgate/weir/config"
@@ -24,7 +25,8 @@ type store struct {
 	compat       compat
 	more         []*store       // opened beside this one, and closed with it
 	quotas       *localdb.Store // nil until a quota is configured, and with shared
-	db           *localdb.DB    // nil until something is kept
+	opening      sync.Mutex
+	db           *localdb.DB // nil until something is kept
 }
 
 // openStore opens what c names. A server that cannot be reached is no error: it may come later. b has
@@ -85,6 +87,8 @@ func (s *store) keepQuotas(c *config.Config, log *slog.Logger) {
 
 // database returns the embedded database, and opens it with the first need.
 func (s *store) database(dir string) (*localdb.DB, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
 	if s.db != nil {
 		return s.db, nil
 	}

@@ -193,15 +193,18 @@ type PlanLimit struct {
 	Limit `yaml:",inline"`
 }
 
-// A Penalty bans who offends too often.
+// A Penalty bans who offends too often. Never banned are clients that could not be resolved, the networks of the
+// proxies in client, loopback, and whom allow names.
 type Penalty struct {
-	// How many of what in how long: 20 denials in 1m.
-	After string `yaml:"after"`
-	// For how long; several, separated by commas, escalate.
-	Ban string `yaml:"ban"`
-	// Who is banned.
+	// How many of what in how long, of one client: N denials (refusals by limits), N blocks (by the firewall) or
+	// N statuses (of the upstream), as in 20 denials in 1m.
+	After Offences `yaml:"after"`
+	// For how long; several, separated by commas, are for the first time and each time after. One step is
+	// forgiven for each span of the longest without an offence.
+	Ban Terms `yaml:"ban"`
+	// Who is banned: the address, the API key if there is one and else the address, or the API key alone.
 	Per string `yaml:"per" enum:"ip,client,key" default:"ip"`
-	// HTTP statuses of the upstream that offend.
+	// HTTP statuses of the upstream that offend, where statuses are counted.
 	Statuses []int `yaml:"statuses"`
 }
 

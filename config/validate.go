@@ -83,11 +83,11 @@ func (c *Config) validate(known []Problem) []Problem {
 	k.bounds()
 	k.askedOnly()
 	k.waf()
+	k.penalties()
 	k.keys()
 	k.plans()
 	k.tokens()
 	k.keyless()
-	k.planned()
 	c.settleBroken(k.bad)
 	return k.problems
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirgate/weir/ban"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/chain"
@@ -56,6 +57,7 @@ type Beside struct {
 type Shared struct {
 	engine.Store
 	Gauges journal.Gauges // what the metrics tell of it; those that the memory and the program know are passed over
+	Bans   ban.Register   // what keeps the bans that hold in all of them; nil: nothing does
 	Close  func() error   // when nobody asks any longer
 }
 
@@ -68,6 +70,7 @@ type Engine struct {
 	memory    *memory.Store
 	shared    *Shared // nil: none
 	firewalls *Firewalls
+	bans      bans
 	stop      func()
 }
 
@@ -126,12 +129,15 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 		return nil, err
 	}
 	e.firewalls = firewalls
+	e.bans = openBans(cfg, e.shared, func(s ban.Sentence) { j.Penalized(&s.Client, s.Penalty, s.Ban.Until) })
 	j = journal.New(e.journalOptions(cfg, p, o))
-	e.Engine = engine.New(&engine.Snapshot{
+	s := &engine.Snapshot{
 		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All, Whoami: cfg.Whoami, Verifier: o.Verifier,
-	}, j, time.Now)
+	}
+	e.bans.guard(s, cfg, p)
+	e.Engine = engine.New(s, j, time.Now)
 	e.metrics = j.Handler()
-	e.stop = background(j.Run)
+	e.stop = background(append(e.bans.tasks(), j.Run)...)
 	return e, nil
 }
 
@@ -164,6 +170,7 @@ func (e *Engine) journalOptions(cfg *config.Config, p *policy.Policy, o Options)
 		jo.Backend, jo.Gauges = "redis", e.shared.Gauges
 	}
 	jo.Gauges.MemoryKeys, jo.Gauges.MemoryEvictions, jo.Gauges.TarpitHeld = e.memory.Keys, e.memory.Evictions, o.TarpitHeld
+	e.bans.measure(&jo.Gauges)
 	return jo
 }
 
@@ -221,11 +228,13 @@ func ChainConfig(p *policy.Policy) chain.Config {
 	return chain.Config{Strategy: r.Strategy(), FromRight: r.FromRight(), KnownProxy: r.KnownProxy, Nearest: r.Nearest}
 }
 
-// background runs f until the returned function is called, which waits for its end.
-func background(f func(context.Context)) (stop func()) {
+// background runs tasks until the returned function is called, which waits for their end.
+func background(tasks ...func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { f(ctx) })
+	for _, f := range tasks {
+		running.Go(func() { f(ctx) })
+	}
 	return func() { cancel(); running.Wait() }
 }
 

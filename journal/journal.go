@@ -59,6 +59,11 @@ type Gauges struct {
 	StoreFindings func() map[string]bool
 	// StoreFailures are how often the shared store did not answer, by the way in which.
 	StoreFailures func() map[string]uint64
+	// Bans are how many are known, Penalties how many bans each penalty made, by its name, and PassedOver how
+	// many offences none of them counted since too many came at once.
+	Bans       func() int
+	Penalties  func() map[string]uint64
+	PassedOver func() uint64
 }
 
 // APIKeys are how it stands with the API keys that requests are asked for.
@@ -83,6 +88,7 @@ type Journal struct {
 	masker    *masker
 	lines     *lineLimit
 
+	sentences  *lineLimit // of who was banned by penalties
 	faultLines *lineLimit // of the firewall's faults, however many refusals there are
 	evictions  evictionAlarm
 	secrets    *secrets
@@ -122,6 +128,7 @@ func New(o Options) *Journal {
 		diagnosis: newDiagnosis(o.Chain),
 		masker:    newMasker(o.Addresses),
 		lines:     newLineLimit(o.RefusalsPerSecond),
+		sentences: newLineLimit(sentencesPerSecond),
 		evictions: evictionAlarm{read: o.Gauges.MemoryEvictions},
 
 		faultLines: newLineLimit(faultsPerSecond),

@@ -214,6 +214,25 @@ func gaugeFamilies(g Gauges) []family {
 			}
 		}, "kind"))
 	}
+	return append(families, banFamilies(g)...)
+}
+
+// banFamilies are about who is kept out.
+func banFamilies(g Gauges) []family {
+	var families []family
+	if g.Bans != nil {
+		families = append(families, gauge("bans", "Bans that are known.", number(g.Bans)))
+	}
+	if g.Penalties != nil {
+		families = append(families, counter("penalties_total", "Bans that penalties made.", func(e emit) {
+			for name, n := range g.Penalties() {
+				e(float64(n), name)
+			}
+		}, "penalty"))
+	}
+	if g.PassedOver != nil {
+		families = append(families, counter("penalty_offences_passed_over_total", "Offences that no penalty counted, since too many came at once.", number(g.PassedOver)))
+	}
 	return families
 }
 

@@ -122,6 +122,8 @@ func refusalOf(b []byte, d *weir.Decision) problem {
 	case p.status == http.StatusServiceUnavailable:
 		p.name, p.title = "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints"
 		p.wait = 1
+	case d.Ban != nil:
+		p.wait = retryAfter(d)
 	}
 	p.detail = string(appendDetail(b, d, p.wait))
 	return p
@@ -140,6 +142,9 @@ func retryAfter(d *weir.Decision) int64 {
 func appendDetail(b []byte, d *weir.Decision, wait int64) []byte {
 	var few [8]*weir.Status
 	tightest := tightestFirst(few[:0], d)
+	if d.Ban != nil {
+		return appendBanned(b, wait)
+	}
 	if len(tightest) == 0 || tightest[0].Allowed || d.Reason != weir.OverLimit && d.Reason != weir.TooManyHeld {
 		return append(b, details(d)...)
 	}
@@ -152,6 +157,17 @@ func appendDetail(b []byte, d *weir.Decision, wait int64) []byte {
 		return append(b, ") is below what one such request costs."...)
 	}
 	b = append(b, left(tightest[0])...)
+	b = append(b, " Retry after "...)
+	b = strconv.AppendInt(b, wait, 10)
+	return append(b, " s."...)
+}
+
+// appendBanned appends what a banned asker is told: until when, and neither by whom nor why.
+func appendBanned(b []byte, wait int64) []byte {
+	b = append(b, "This client is banned."...)
+	if wait == 0 {
+		return b
+	}
 	b = append(b, " Retry after "...)
 	b = strconv.AppendInt(b, wait, 10)
 	return append(b, " s."...)

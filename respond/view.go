@@ -16,7 +16,7 @@ type Decision struct {
 	MatchedBy *MatchedBy `json:"matched_by"`
 	Limits    []Limit    `json:"limits"`
 	WAF       WAF        `json:"waf"`
-	Ban       *string    `json:"ban"`
+	Ban       *Ban       `json:"ban"`
 	Action    string     `json:"action"`
 	Reason    string     `json:"reason"`
 	Status    int        `json:"status"`
@@ -35,6 +35,25 @@ type Client struct {
 	Plan     *string    `json:"plan"`
 	Hops     []weir.Hop `json:"hops"`
 	Warnings []string   `json:"warnings"`
+}
+
+// A Ban is the one that answers the request. It is for operators: an asker is told when it ends, and no more.
+type Ban struct {
+	Subject string     `json:"subject"`
+	Since   time.Time  `json:"since"`
+	Until   *time.Time `json:"until"` // null: when it is lifted
+	Reason  string     `json:"reason"`
+	Author  string     `json:"author"` // name of the admin token, or penalty
+}
+
+// ViewBan returns b as it is shown.
+func ViewBan(b *weir.Ban) Ban {
+	v := Ban{Subject: b.Subject, Since: b.Since.UTC(), Reason: b.Reason, Author: b.Author}
+	if !b.Until.IsZero() {
+		until := b.Until.UTC()
+		v.Until = &until
+	}
+	return v
 }
 
 // MatchedBy is the pattern of the rule; * where any will do.
@@ -80,6 +99,10 @@ func View(d *weir.Decision) Decision {
 		Shadow:   append([]string{}, ShadowRefusals(d)...),
 		Degraded: d.Degraded,
 		Front:    d.Request.Front,
+	}
+	if d.Ban != nil {
+		ban := ViewBan(d.Ban)
+		v.Ban = &ban
 	}
 	if d.Rule != nil {
 		v.Rule = &d.Rule.Name

@@ -29,7 +29,7 @@ func Redis(c *config.Config, b embedded.Beside) (*embedded.Shared, error) {
 		_ = s.Close() // nobody has used it
 		return nil, err
 	}
-	return &embedded.Shared{Store: s, Gauges: s.Gauges(), Close: s.Close}, nil
+	return &embedded.Shared{Store: s, Gauges: s.Gauges(), Bans: s.Register("bans"), Close: s.Close}, nil
 }
 
 // A Store counts in Redis or, for a while, this process's share in memory. It is safe for concurrent use.
@@ -93,6 +93,9 @@ func (s *Store) Close() error {
 	s.Store.Close()
 	return s.redis.Close()
 }
+
+// Register returns what processes share under a name beside their counts.
+func (s *Store) Register(name string) *redis.Register { return s.redis.Register(name) }
 
 // Gauges are what the metrics tell of Redis.
 func (s *Store) Gauges() journal.Gauges {

@@ -197,3 +197,20 @@ func TestCountsBy(t *testing.T) {
 		}
 	}
 }
+
+// A ban that one program's penalty makes holds in the others, too.
+func TestProgramsShareBans(t *testing.T) {
+	server := redistest.Start(t)
+	yaml := ten(server) + "penalties: [{after: 5 denials in 1h, ban: 1h}]\nclient: {ipv4_prefix: 24}\n"
+	one, two := launch(t, yaml), launch(t, yaml)
+	one.passes(20)
+	for until := time.Now().Add(30 * time.Second); !two.metric("weir_bans 1") && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+	}
+	for name, p := range map[string]*program{"one": one, "two": two} {
+		w := httptest.NewRecorder()
+		p.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if w.Code != http.StatusForbidden || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s answers %d, Retry-After %q; want the ban", name, w.Code, w.Header().Get("Retry-After"))
+		}
+	}
+}
