@@ -161,6 +161,15 @@ func TestTopIsSteeredByKeys(t *testing.T) {
 	p.ended()
 }
 
+// On a narrow terminal there is who asks, whatever else there is no room for.
+func TestTopOnANarrowTerminal(t *testing.T) {
+	s, p := newStage(t), newPane(t, 44, 12)
+	p.begin(s, "")
+	p.shows("REQUESTS  REFUSED  CLIENT", "loud-client", "!SHARE")
+	p.press("q")
+	p.ended()
+}
+
 // Whatever ends it, the terminal is as it was.
 func TestTopGivesTheTerminalBack(t *testing.T) {
 	for name, end := range map[string]func(p *pane){
