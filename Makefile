@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 10s
 
 # Tests that are one goroutine's work of minutes under the race detector, which they skip: run without it.
-LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttacksOnCost|TestSQLMap
+LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttacksOnCost|TestSQLMap|TestRuleSetsAreSwappedUnderLoad
 
 # As the Dockerfile builds: without the race detector all is, so that it is compiled once, and before the test
 # of the Dockerfile, whose time is bounded.

@@ -13,3 +13,11 @@ type Ban struct {
 
 // Holds reports whether b is in force at now.
 func (b *Ban) Holds(now time.Time) bool { return b.Until.IsZero() || now.Before(b.Until) }
+
+// left is how long b still holds at now: Never if it ends only when it is lifted.
+func (b *Ban) left(now time.Time) time.Duration {
+	if b.Until.IsZero() {
+		return Never
+	}
+	return b.Until.Sub(now)
+}

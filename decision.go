@@ -88,8 +88,11 @@ func (d *Decision) Over() bool {
 }
 
 // RetryAfter is the longest wait that an enforcing limit asks for: 0 if none refused, Never if one
-// will not be helped by waiting.
+// will not be helped by waiting. A ban asks to wait for its end, and Never if it has none.
 func (d *Decision) RetryAfter() time.Duration {
+	if d.Ban != nil {
+		return d.Ban.left(d.At)
+	}
 	var wait time.Duration
 	for i := range d.Statuses {
 		s := &d.Statuses[i]

@@ -318,7 +318,7 @@ var metric = regexp.MustCompile("`weir_([a-z_]+)")
 
 func TestDocumentedMetrics(t *testing.T) {
 	var source []byte
-	for _, name := range []string{"journal/metrics.go", "journal/firewall.go"} {
+	for _, name := range []string{"journal/metrics.go", "journal/firewall.go", "journal/quota.go"} {
 		file, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -32,6 +32,10 @@ type Request struct {
 	// once: see [AskedBefore]. Whoever asks for the client chose it, never the client. Empty elsewhere.
 	ID string
 
+	// OwnLimits is set by a front that answers the request itself, with what the asker's limits have left:
+	// it is charged none of them, but falls under a rule of the policy's own.
+	OwnLimits bool
+
 	// Trace asks for [Client.Hops]: every step of the resolution, for explain and whoami.
 	Trace bool
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/apikey"
+	"github.com/weirgate/weir/ban"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/journal"
@@ -42,7 +44,10 @@ type Options struct {
 	NeedStart func() []string         // settings of the file that take effect at the next start only
 	Problems  func(error) []string    // the problems of a configuration that Reload refused, a line each
 	Trail     *Trail                  // nil: no change is possible
+	Bans      *ban.Bans               // nil: nobody can be banned
 	Blocked   func(n int) Blocked     // what the firewall found, at most the last n of each kind; nil: there is no firewall
+	Keys      func() *apikey.Keys     // the API keys that requests are asked for; nil, or returning nil: none
+	HasPlan   func(name string) bool  // whether the configuration in force has that plan; nil with Keys
 
 	// Page serves everything that is not the API, without a token. Nil: nothing does.
 	Page http.Handler

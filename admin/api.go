@@ -15,7 +15,8 @@ type Session struct {
 	Token    string `json:"token" doc:"admin, read, or loopback where no token is configured"`
 	Writes   bool   `json:"writes" doc:"whether this token may change anything"`
 	Version  string `json:"version" doc:"of the program"`
-	Bans     bool   `json:"bans" doc:"whether this version has bans; if not, /api/v1/bans answers 501"`
+	Bans     bool   `json:"bans" doc:"whether there can be bans; if not, /api/v1/bans answers 501"`
+	Keys     bool   `json:"keys" doc:"whether requests are asked for API keys; if not, /api/v1/keys answers 501"`
 	Blocked  bool   `json:"blocked" doc:"whether requests are inspected; if not, /api/v1/blocked answers 501"`
 	ReadOnly string `json:"read_only" doc:"why nothing may be changed; empty if it may"`
 }
@@ -92,6 +93,7 @@ type Limit struct {
 	Mode      string    `json:"mode"`
 	Per       []string  `json:"per" doc:"what it is counted per; empty: one count for all"`
 	Global    bool      `json:"global" doc:"it holds for every request that is not exempt"`
+	Plan      string    `json:"plan" doc:"whose keys alone it counts; empty: no matter"`
 	Limit     int64     `json:"limit"`
 	Cost      int64     `json:"cost" doc:"of a request"`
 	Headroom  *Headroom `json:"headroom" doc:"of the busiest client among the recent decisions; null where the limit bound none of them"`
@@ -300,6 +302,49 @@ type Sighting struct {
 	Headers  []FieldLine    `json:"headers" doc:"the header fields that may name a client or a connection, as they arrived"`
 }
 
+// Keys are a page of API keys.
+type Keys struct {
+	Keys []Key  `json:"keys"`
+	Next string `json:"next" doc:"for after, to get the next page; empty: this is the last"`
+}
+
+// A Key is an API key without its secret, which nobody keeps.
+type Key struct {
+	ID       string     `json:"id"`
+	Name     string     `json:"name"`
+	Owner    string     `json:"owner"`
+	Plan     string     `json:"plan" doc:"empty: none"`
+	Scopes   []string   `json:"scopes"`
+	State    string     `json:"state" doc:"live, expired or revoked"`
+	Created  time.Time  `json:"created"`
+	Expires  *time.Time `json:"expires" doc:"null: never"`
+	Revoked  *time.Time `json:"revoked"`
+	LastUsed *time.Time `json:"last_used" doc:"at most a minute late"`
+	OldUntil *time.Time `json:"old_until" doc:"until when the secret before the last rotation is good"`
+}
+
+// A KeyWithSecret is a key at the one moment when its secret is known.
+type KeyWithSecret struct {
+	Key
+	Secret string `json:"secret" doc:"what requests are to bear; it is shown this once"`
+}
+
+// A NewKey is what an API key is to be.
+type NewKey struct {
+	Name    string    `json:"name" doc:"for people, at most 128 bytes"`
+	Owner   string    `json:"owner,omitempty" doc:"whose it is"`
+	Plan    string    `json:"plan,omitempty" doc:"a plan of the configuration"`
+	Scopes  []string  `json:"scopes,omitempty"`
+	Expires time.Time `json:"expires,omitzero" doc:"left out: never"`
+	Reason  string    `json:"reason,omitempty" doc:"for the audit log"`
+}
+
+// A Rotation is how a key gets a new secret.
+type Rotation struct {
+	Overlap float64 `json:"overlap,omitempty" doc:"seconds for which the old secret stays good, at most 90 days"`
+	Reason  string  `json:"reason,omitempty" doc:"for the audit log"`
+}
+
 // Blocked is what the firewall found.
 type Blocked struct {
 	Blocked   []BlockedRequest `json:"blocked" doc:"requests that it blocked, or would have under detect; the newest first"`
@@ -344,12 +389,35 @@ type Exclude struct {
 	Parameter string `json:"parameter" doc:"empty: any"`
 }
 
+// Bans are who is kept out.
+type Bans struct {
+	Total int   `json:"total" doc:"how many there are"`
+	Bans  []Ban `json:"bans" doc:"the newest first, at most as many as were asked for"`
+}
+
+// A Ban is one of them.
+type Ban = respond.Ban
+
+// A NewBan is the body of a request that bans.
+type NewBan struct {
+	Subject string `json:"subject" doc:"an address, a network as in 203.0.113.0/24, or key:ID of an API key"`
+	For     string `json:"for,omitempty" doc:"how long, as in 10m or 24h; empty: until it is lifted"`
+	Reason  string `json:"reason,omitempty" doc:"for operators, at most 200 bytes; the banned are not told"`
+	Force   bool   `json:"force,omitempty" doc:"ban also a trusted proxy, loopback, the address that asks, or whom allow names"`
+}
+
+// Lifted is a ban that was lifted.
+type Lifted struct {
+	Ban     Ban    `json:"ban"`
+	StillBy string `json:"still_by" doc:"the wider ban that still holds for the subject; empty if none does"`
+}
+
 // A Problem is why a request was not answered (RFC 9457).
 type Problem struct {
 	Type   string   `json:"type" doc:"about:blank"`
 	Title  string   `json:"title"`
 	Status int      `json:"status"`
 	Detail string   `json:"detail"`
-	Code   string   `json:"code" doc:"for programs: unauthorized, read_only, cross_site, not_found, bad_request, too_large, busy, refused, not_in_this_version, failed"`
+	Code   string   `json:"code" doc:"for programs: unauthorized, read_only, cross_site, not_found, bad_request, conflict, protected, not_configured, too_large, busy, refused, not_in_this_version, failed"`
 	Errors []string `json:"errors,omitempty" doc:"the problems of a configuration, each with its place"`
 }

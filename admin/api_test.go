@@ -124,6 +124,42 @@ func TestClientIsReset(t *testing.T) {
 	}
 }
 
+// An API key has counters of its own, by its plan, wherever it asks from.
+func TestClientByKey(t *testing.T) {
+	h := build(t, nil)
+	_, p := compile(t, rules+"plans: {free: {quota: [9/day], limits: [{rule: search, rate: 7/1m}]}}\n")
+	s := *h.engine.Current()
+	s.Policy = p
+	h.engine.Swap(&s)
+	left := func(path string) map[string]int64 {
+		remaining := map[string]int64{}
+		for _, l := range get[admin.ClientView](t, h, path).Limits {
+			remaining[l.Name] = l.Remaining
+		}
+		return remaining
+	}
+	if diff := cmp.Diff(map[string]int64{"free/search": 7, "free/day": 9, "default": 5}, left("/api/v1/clients/key:jwt:ann?plan=free")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int64{"search/3/1m/client": 3, "trial": 1, "default": 5}, left("/api/v1/clients/key:jwt:ann")); diff != "" {
+		t.Errorf("without a plan (-want +got):\n%s", diff)
+	}
+	reset := decode[admin.Reset](t, h.do(ask{method: "DELETE", path: "/api/v1/clients/key:jwt:ann?plan=free"}), 200)
+	if reset != (admin.Reset{Key: "key:jwt:ann", Counters: 3}) {
+		t.Errorf("%+v", reset)
+	}
+	for _, path := range []string{"key:ann?plan=gold", "key:", "203.0.113.7%2F32?plan=free"} {
+		if w := h.do(ask{path: "/api/v1/clients/" + path}); w.Code != 400 {
+			t.Errorf("%s: HTTP status %d", path, w.Code)
+		}
+	}
+	for _, r := range get[admin.Rules](t, h, "/api/v1/rules").Rules {
+		if l := r.Limits[len(r.Limits)-1]; r.Name == "search" && (l.Plan != "free" || len(r.Limits) != 5) {
+			t.Errorf("%+v", r.Limits)
+		}
+	}
+}
+
 // Explaining counts nothing and says every hop.
 func TestExplain(t *testing.T) {
 	h := build(t, nil)

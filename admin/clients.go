@@ -3,28 +3,42 @@ package admin
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/respond"
 )
 
-// clientOf returns the client that the path names.
-func clientOf(c *call) (weir.Client, error) {
-	key := c.r.PathValue("key")
-	client, ok := weir.ParseKey(key)
-	if !ok {
-		return client, badRequest("%s: want a client as it is counted, as in 203.0.113.7/32 or 2001:db8:1:2::/64, with the slash as %%2F", cut(key))
+// keyClient begins the name of a client that is known by its API key or token: key:ID.
+const keyClient = "key:"
+
+// clientOf returns the client that the path names, and its name. An API key is on the plan that the query says,
+// for nobody here knows the plan of a token.
+func (s *Server) clientOf(c *call) (weir.Client, string, error) {
+	name := c.r.PathValue("key")
+	id, isKey := strings.CutPrefix(name, keyClient)
+	plan := c.query["plan"]
+	switch {
+	case plan != "" && !slices.Contains(s.snapshot().Policy.Plans(), plan):
+		return weir.Client{}, "", badRequest("plan: %s: there is no such plan", cut(plan))
+	case plan != "" && !isKey:
+		return weir.Client{}, "", badRequest("plan: only a client key:ID has one")
+	case isKey && id != "":
+		return weir.Client{APIKey: id, Plan: plan}, name, nil
 	}
-	return client, nil
+	client, ok := weir.ParseKey(name)
+	if !ok {
+		return client, "", badRequest("%s: want a client as it is counted, as in 203.0.113.7/32 or 2001:db8:1:2::/64, with the slash as %%2F, or key:ID", cut(name))
+	}
+	return client, name, nil
 }
 
 func (s *Server) client(c *call) (any, error) {
-	client, err := clientOf(c)
+	client, key, err := s.clientOf(c)
 	if err != nil {
 		return nil, err
 	}
-	key := client.Key()
 	v := ClientView{Key: key, Windows: []ClientUse{}, Limits: []ClientLimit{}}
 	for _, name := range []string{"1m", "1h", "24h"} {
 		use := s.o.Journal.Use(key, windows[name])
@@ -53,7 +67,7 @@ func hitsOf(owned []policy.ClientHit) []weir.Hit {
 
 // resetClient forgets the counters that are one client's alone.
 func (s *Server) resetClient(c *call) (any, error) {
-	client, err := clientOf(c)
+	client, key, err := s.clientOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +76,7 @@ func (s *Server) resetClient(c *call) (any, error) {
 		return nil, err
 	}
 	hits := hitsOf(s.snapshot().Policy.ClientHits(client))
-	line := AuditLine{What: "client.reset", Target: client.Key(), Reason: c.query["reason"], Before: s.leftOf(c, hits)}
+	line := AuditLine{What: "client.reset", Target: key, Reason: c.query["reason"], Before: s.leftOf(c, hits)}
 	err = s.change(c, &line, func() error {
 		if err := resetter.Reset(c.r.Context(), hits); err != nil {
 			return problem(http.StatusServiceUnavailable, "failed", "the store does not answer: "+err.Error())
@@ -70,7 +84,7 @@ func (s *Server) resetClient(c *call) (any, error) {
 		line.After = s.leftOf(c, hits)
 		return nil
 	})
-	return Reset{client.Key(), len(hits)}, err
+	return Reset{key, len(hits)}, err
 }
 
 // leftOf returns what each limit has left, by its name, or nil where that is not known.

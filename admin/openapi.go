@@ -174,7 +174,7 @@ func (d *documenter) fields(t reflect.Type, properties map[string]any, required 
 			schema["description"] = doc
 		}
 		properties[name] = schema
-		if options != "omitempty" {
+		if options != "omitempty" && options != "omitzero" {
 			required[name] = true
 		}
 	}

@@ -34,7 +34,11 @@ type bounds struct{ least, most, otherwise int }
 var (
 	limitTop       = parameter{"limit", "at most so many", nil, &bounds{1, 100, 20}}
 	limitDecisions = parameter{"limit", "at most so many", nil, &bounds{1, 1000, 100}}
+	limitBans      = parameter{"limit", "at most so many", nil, &bounds{1, 10_000, 1000}}
 )
+
+// planOf is for a client that is an API key or token.
+var planOf = parameter{name: "plan", doc: "the plan that key:ID is on"}
 
 // routes are all operations, in the order of the document.
 func routes() []route {
@@ -59,11 +63,28 @@ func routes() []route {
 		{method: "GET", path: "/api/v1/rules", serve: (*Server).rules, summary: "Rules with use and headroom", answer: Rules{}},
 		{method: "GET", path: "/api/v1/shadow", serve: (*Server).shadow, summary: "What shadow limits would have refused", answer: Shadow{}},
 		{method: "GET", path: "/api/v1/diagnosis", serve: (*Server).diagnosis, summary: "Whether clients are found as configured", answer: Diagnosis{}},
-		{method: "GET", path: "/api/v1/clients/{key}", serve: (*Server).client, summary: "One client: use, counters, recent decisions", answer: ClientView{}},
+		{method: "GET", path: "/api/v1/clients/{key}", serve: (*Server).client, summary: "One client: use, counters, recent decisions; of key:ID the counters", answer: ClientView{},
+			query: []parameter{planOf}},
 		{method: "DELETE", path: "/api/v1/clients/{key}", access: changes, serve: (*Server).resetClient,
-			summary: "Reset the counters that are this client's alone", answer: Reset{}, query: []parameter{{name: "reason", doc: "for the audit log"}}},
+			summary: "Reset the counters that are this client's alone", answer: Reset{}, query: []parameter{{name: "reason", doc: "for the audit log"}, planOf}},
 		{method: "GET", path: "/api/v1/blocked", serve: (*Server).blocked, summary: "What the firewall blocked, and exclusions to try", answer: Blocked{}, query: []parameter{limitDecisions}},
-		{method: "GET", path: "/api/v1/bans", serve: (*Server).bans, summary: "Bans; 501 in this version"},
+		{method: "GET", path: "/api/v1/bans", serve: (*Server).bans, summary: "Who is banned, the newest ban first", answer: Bans{}, query: []parameter{limitBans}},
+		{method: "POST", path: "/api/v1/bans", access: changes, serve: (*Server).addBan, body: NewBan{}, answer: Ban{}, status: http.StatusCreated,
+			summary: "Ban an address, a network or an API key; 409 without force if it holds a proxy, this machine or whoever asks"},
+		{method: "DELETE", path: "/api/v1/bans/{subject}", access: changes, serve: (*Server).removeBan,
+			summary: "Lift a ban", answer: Lifted{}, query: []parameter{{name: "reason", doc: "for the audit log"}}},
+		{method: "GET", path: "/api/v1/keys", serve: (*Server).keys, summary: "API keys, revoked ones among them, in the order of their ids", answer: Keys{}, query: []parameter{
+			{name: "owner", doc: "of this owner alone"},
+			{name: "plan", doc: "of this plan alone"},
+			{name: "after", doc: "id of the last key of the page before"},
+			{name: "limit", doc: "at most so many", number: &bounds{1, 1000, 100}},
+		}},
+		{method: "POST", path: "/api/v1/keys", access: changes, serve: (*Server).createKey, summary: "Create an API key; the key itself is shown this once", body: NewKey{}, answer: KeyWithSecret{}, status: http.StatusCreated},
+		{method: "GET", path: "/api/v1/keys/{id}", serve: (*Server).key, summary: "One API key", answer: Key{}},
+		{method: "DELETE", path: "/api/v1/keys/{id}", access: changes, serve: (*Server).revokeKey, summary: "Revoke an API key, at once and for ever", answer: Key{},
+			query: []parameter{{name: "reason", doc: "for the audit log"}}},
+		{method: "POST", path: "/api/v1/keys/{id}/rotate", access: changes, serve: (*Server).rotateKey, summary: "Give an API key a new secret, shown this once; the old one may stay good for a while",
+			body: Rotation{}, answer: KeyWithSecret{}},
 		{method: "POST", path: "/api/v1/explain", serve: (*Server).explain, summary: "How a request would be treated; counts nothing", body: Question{}, answer: Explanation{}},
 		{method: "POST", path: "/api/v1/reload", access: changes, serve: (*Server).reload, summary: "Put the configuration file in force", body: Change{}, answer: Reload{}},
 		{method: "GET", path: "/api/v1/config", serve: (*Server).config, summary: "The configuration in force", answer: Config{}},

@@ -15,7 +15,7 @@ const mostRecent = journal.DefaultRecent
 
 func (s *Server) session(c *call) (any, error) {
 	why := s.readOnly(c.who)
-	return Session{Token: string(c.who), Writes: why == "", ReadOnly: why, Version: s.o.Version, Blocked: s.o.Blocked != nil}, nil
+	return Session{Token: string(c.who), Writes: why == "", ReadOnly: why, Version: s.o.Version, Bans: s.o.Bans != nil, Keys: s.anyKeys() != nil, Blocked: s.o.Blocked != nil}, nil
 }
 
 func (s *Server) status(*call) (any, error) {
@@ -139,7 +139,7 @@ func (s *Server) rules(*call) (any, error) {
 
 func limitView(l *policy.Limit, recent []Decision) Limit {
 	return Limit{
-		Name: l.Name, Rate: l.Rate, Algorithm: l.Algorithm.String(), Mode: l.Mode.String(), Per: append([]string{}, l.Per...), Global: l.Global,
+		Name: l.Name, Rate: l.Rate, Algorithm: l.Algorithm.String(), Mode: l.Mode.String(), Per: append([]string{}, l.Per...), Global: l.Global, Plan: l.Plan,
 		Limit: l.Max, Cost: l.Charges, Headroom: headroom(l.Name, recent),
 	}
 }
@@ -228,8 +228,6 @@ func (s *Server) blocked(c *call) (any, error) {
 	}
 	return s.o.Blocked(c.number("limit")), nil
 }
-
-func (s *Server) bans(*call) (any, error) { return nil, notBuilt("there are no bans") }
 
 // notBuilt says that a part of the API waits for a later version.
 func notBuilt(what string) error {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/admin"
+	"github.com/weirgate/weir/ban"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/engine"
@@ -47,8 +48,12 @@ type App struct {
 	journal *journal.Journal
 	store   *store
 	engine  *engine.Engine
-	shield  *embedded.Firewalls // of the snapshot in force
-	traces  *tracing.Exporter   // of the snapshot in force; nil: requests are not traced
+	shield  *embedded.Firewalls     // of the snapshot in force
+	tokens  tokens                  // likewise
+	keys    atomic.Pointer[keyring] // likewise; nil: none are read
+	traces  *tracing.Exporter       // likewise; nil: requests are not traced
+	bans    *ban.Bans
+	box     *ban.Box
 	fronts  []*front
 	proxy   *proxy.Proxy // one of the fronts, or nil
 	rls     *rls         // one of the fronts, or nil
@@ -99,6 +104,7 @@ func (a *App) open(l *Loaded) error {
 	if a.store, err = openStore(l.Config, a.besideStore()); err != nil {
 		return err
 	}
+	a.openBans(l.Config)
 	options, err := a.journalOptions(l)
 	if err != nil {
 		return err
@@ -108,11 +114,17 @@ func (a *App) open(l *Loaded) error {
 	if a.traces, err = a.exporter(l.Config); err != nil {
 		return err
 	}
-	s, shield, err := a.snapshot(l, nil)
+	keys, err := a.keysFor(l.Config)
+	if err != nil {
+		return err
+	}
+	a.swapKeys(keys)
+	s, shield, err := a.snapshot(l, nil, keys)
 	if err != nil {
 		return err
 	}
 	a.shield, s.Tracer = shield, a.tracer(a.traces, l.Config)
+	a.punish(s, l)
 	a.engine = engine.New(s, a.journal, time.Now)
 	if err = a.openFronts(l); err != nil {
 		return err
@@ -141,9 +153,11 @@ func (a *App) close() {
 	if a.admin != nil {
 		a.admin.close()
 	}
+	a.swapKeys(nil)
 	if a.store != nil {
 		a.store.close(a.log)
 	}
+	a.tokens.close()
 	traces := a.traces
 	a.traces = nil
 	a.endTraces(traces)
@@ -164,8 +178,8 @@ func (a *App) retire(prev, next *embedded.Firewalls) {
 }
 
 // snapshot returns what a loaded configuration puts in force. It shares with prev, which may be nil,
-// the counts, the connections to upstreams that stay, and the firewall's rule sets.
-func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *embedded.Firewalls, error) {
+// the counts, the connections to upstreams that stay, the firewall's rule sets and the keys of tokens.
+func (a *App) snapshot(l *Loaded, prev *engine.Snapshot, keys *keyring) (*engine.Snapshot, *embedded.Firewalls, error) {
 	var before []*engine.Upstream
 	if prev != nil {
 		before = prev.Upstreams
@@ -185,6 +199,9 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot) (*engine.Snapshot, *emb
 		Upstreams: upstreams,
 		Firewalls: shield.All,
 		Whoami:    l.Config.Whoami,
+		Bans:      a.bans,
+		Secrets:   keyPlaces(l.Config),
+		Verifier:  a.verifier(l.Config, keys),
 	}, shield, nil
 }
 
@@ -215,6 +232,8 @@ func (a *App) Run(ctx context.Context) error {
 		task(a.admin.serve)
 	}
 	task(func() error { a.journal.Run(ctx); return nil })
+	task(func() error { a.bans.Run(ctx); return nil })
+	task(func() error { a.box.Run(ctx); return nil })
 	task(func() error { a.follow(ctx, a.hangups); return nil })
 	if a.options.Config != "" {
 		task(func() error { a.watch(ctx); return nil })

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"slices"
 	"strings"
 	"syscall"
@@ -96,7 +97,7 @@ func Load(o Options) *Loaded {
 	l := &Loaded{Name: cmp.Or(o.Config, "defaults"), Fileless: o.Config == ""}
 	l.Config, l.Problems = o.read()
 	p, problems := policy.Compile(l.Config)
-	l.Problems = slices.Concat(l.Problems, problems, certificate(l.Config))
+	l.Problems = slices.Concat(l.Problems, problems, certificate(l.Config), keySet(l.Config))
 	l.Problems = append(l.Problems, shared.Check(l.Config)...)
 	l.Problems = append(l.Problems, expired(l.Config, time.Now())...)
 	l.loadRLS(o.Env)
@@ -202,7 +203,10 @@ func (l *Loaded) Explain(ctx context.Context, req weir.Request, now time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	s := (&engine.Snapshot{Policy: l.Policy, Store: store, Firewalls: shield.All}).Peeking()
+	var a App // of which only what proves tokens is needed
+	defer func() { a.tokens.close() }()
+	a.log = slog.New(slog.DiscardHandler)
+	s := (&engine.Snapshot{Policy: l.Policy, Store: store, Firewalls: shield.All, Verifier: a.verifier(l.Config, nil)}).Peeking()
 	e := engine.New(s, journal.Discard(), func() time.Time { return now })
 	d := e.Decide(ctx, s, req)
 	e.Inspect(ctx, s, d, engine.Content{Proto: "HTTP/1.1", Absent: true})

@@ -45,8 +45,10 @@ func (a *App) gauges() journal.Gauges {
 		MemoryKeys:       a.store.keys,
 		MemoryEvictions:  a.store.evictions,
 		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },
+		APIKeys:          a.keyGauges,
 		UpstreamInFlight: func() int { return a.ofProxy((*proxy.Proxy).InFlight) },
 	}
+	g.Bans, g.Penalties, g.PassedOver = a.bans.Count, a.box.Counts, a.box.PassedOver
 	if a.store.shared != nil {
 		g.BreakerOpen, g.Recalled = a.store.open, a.store.recalled
 		g.StoreFailures, g.StoreFindings = a.store.failures, a.store.shared.Gauges().StoreFindings

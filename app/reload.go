@@ -115,16 +115,24 @@ func (a *App) put(loaded *Loaded) error {
 	if err != nil {
 		return err
 	}
-	next, shield, err := a.snapshot(loaded, prev)
+	keys, err := a.keysFor(loaded.Config)
 	if err != nil {
 		a.endTraces(traces)
+		return err
+	}
+	next, shield, err := a.snapshot(loaded, prev, keys)
+	if err != nil {
+		a.endTraces(traces)
+		a.dropKeys(keys)
 		return err
 	}
 	next.Tracer = a.tracer(traces, loaded.Config)
 	changed := config.Diff(a.config, loaded.Config)
 	a.store.follow(loaded.Config, a.log)
 	next.Store = a.store.Store
+	a.punish(next, loaded)
 	a.engine.Swap(next)
+	a.swapKeys(keys)
 	select {
 	case a.swapped <- struct{}{}:
 	default: // it is to be looked at already

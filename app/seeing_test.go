@@ -59,9 +59,17 @@ func nightly(limits string) string {
 }
 
 // An operator's night. Among 50 clients one asks 100 times as much, and nothing is limited. It is the first
-// of the top talkers; a limit on trial says who would be hurt; enforced, it hurts nobody else; and every
-// step is written down.
+// of the top talkers; a limit on trial says who would be hurt; enforced, it hurts nobody else; it is banned
+// and let in again; and every step is written down.
 func TestAnOperatorsNight(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { anOperatorsNight(t, "") })
+	t.Run("redis", func(t *testing.T) {
+		anOperatorsNight(t, fmt.Sprintf("store: {redis: {url: %q, timeout: 5s}}\n", redistest.Start(t).URL()))
+	})
+}
+
+func anOperatorsNight(t *testing.T, store string) {
+	nightly := func(limits string) string { return nightly(limits) + store }
 	h := build(t, plan{yaml: nightly("")})
 	c := client(t, false)
 	traffic := func() (loud int) {
@@ -102,6 +110,15 @@ func TestAnOperatorsNight(t *testing.T) {
 		t.Errorf("%+v; afterwards %d of 61 passed, want 60", reset, n)
 	}
 
+	api[admin.Ban](h, "POST", "/api/v1/bans", `{"subject": "203.0.113.66", "for": "10m", "reason": "asleep"}`)
+	if a, _ := h.refusedAs("203.0.113.66"); a.status != http.StatusForbidden || h.as(c, "198.51.100.1", 1) != 1 {
+		t.Errorf("banned: answered %d, or the others are refused", a.status)
+	}
+	api[admin.Lifted](h, "DELETE", "/api/v1/bans/203.0.113.66%2F32?reason=awake", "")
+	if a, _ := h.refusedAs("203.0.113.66"); a.status == http.StatusForbidden {
+		t.Error("still banned")
+	}
+
 	var steps []string
 	for _, line := range api[admin.Audit](h, "GET", "/api/v1/audit", "").Lines {
 		if line.Who == "file" {
@@ -109,7 +126,7 @@ func TestAnOperatorsNight(t *testing.T) {
 		}
 		steps = append(steps, line.Who+" "+line.What+" "+line.Reason)
 	}
-	want := []string{"loopback client.reset sorry", "loopback reload only the loud one", "loopback reload who would be hurt?"}
+	want := []string{"loopback ban.remove awake", "loopback ban.add asleep", "loopback client.reset sorry", "loopback reload only the loud one", "loopback reload who would be hurt?"}
 	if diff := cmp.Diff(want, steps); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -3,7 +3,7 @@ package app
 import (
 	"errors"
 	"log/slog"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/weirgate/weir/config"
@@ -25,7 +25,8 @@ type store struct {
 	compat       compat
 	more         []*store       // opened beside this one, and closed with it
 	quotas       *localdb.Store // nil until a quota is configured, and with shared
-	db           *localdb.DB
+	opening      sync.Mutex
+	db           *localdb.DB // nil until something is kept
 }
 
 // openStore opens what c names. A server that cannot be reached is no error: it may come later. b has
@@ -70,26 +71,30 @@ func (s *store) backend() string {
 // keepQuotas puts the embedded database before the memory, if c has a quota and it is not there yet.
 // Where it cannot be opened, quotas are counted in memory, and the log says why.
 func (s *store) keepQuotas(c *config.Config, log *slog.Logger) {
-	if s.shared != nil || s.quotas != nil || !hasQuota(c) {
+	if s.shared != nil || s.quotas != nil || !c.HasQuota() {
 		return
 	}
-	db, err := localdb.Open(c.DataDir)
+	db, err := s.database(c.DataDir)
 	if err == nil {
-		if s.quotas, err = localdb.NewStore(db, s.memory, time.Now(), localdb.Options{Logger: log}); err != nil {
-			err = errors.Join(err, db.Close())
-		}
+		s.quotas, err = localdb.NewStore(db, s.memory, time.Now(), localdb.Options{Logger: log})
 	}
 	if err != nil {
 		log.Warn("quota counts are kept in memory only, and a restart forgets them", "err", err)
 		return
 	}
-	s.db, s.Store = db, s.quotas
+	s.Store = s.quotas
 }
 
-func hasQuota(c *config.Config) bool {
-	isQuota := func(l config.Limit) bool { return l.Quota != nil }
-	return slices.ContainsFunc(c.Limits, isQuota) || slices.ContainsFunc(c.Default.Limits, isQuota) ||
-		slices.ContainsFunc(c.Rules, func(r config.Rule) bool { return slices.ContainsFunc(r.Limits, isQuota) })
+// database returns the embedded database, and opens it with the first need.
+func (s *store) database(dir string) (*localdb.DB, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if s.db != nil {
+		return s.db, nil
+	}
+	var err error
+	s.db, err = localdb.Open(dir)
+	return s.db, err
 }
 
 // close closes what is open, from the outside in.
@@ -105,7 +110,10 @@ func (s *store) close(log *slog.Logger) {
 		errs = append(errs, s.shared.Close())
 	}
 	if s.quotas != nil {
-		errs = append(errs, s.quotas.Close(), s.db.Close())
+		errs = append(errs, s.quotas.Close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
 	}
 	s.memory.Close()
 	if err := errors.Join(errs...); err != nil {

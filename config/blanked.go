@@ -41,6 +41,7 @@ func (c *Config) filled() *Config {
 	full := *c
 	full.Limits, full.Default.Limits = filledLimits(c.Limits), filledLimits(c.Default.Limits)
 	full.Default.Mode, full.Default.Action = cmp.Or(c.Default.Mode, "enforce"), cmp.Or(c.Default.Action, "reject")
+	full.Plans = filledPlans(c.Plans)
 	full.Rules = slices.Clone(c.Rules)
 	for i := range full.Rules {
 		r := &full.Rules[i]
@@ -60,24 +61,43 @@ func (c *Config) filled() *Config {
 	return &full
 }
 
+func filledPlans(plans map[string]Plan) map[string]Plan {
+	plans = maps.Clone(plans)
+	for name, p := range plans {
+		p.Limits = slices.Clone(p.Limits)
+		for i := range p.Limits {
+			p.Limits[i].Limit.fill()
+		}
+		if len(p.Quota) > 0 {
+			p.Timezone = cmp.Or(p.Timezone, "UTC")
+		}
+		plans[name] = p
+	}
+	return plans
+}
+
 func filledLimits(limits []Limit) []Limit {
 	limits = slices.Clone(limits)
 	for i := range limits {
-		l := &limits[i]
-		if len(l.Per) == 0 {
-			l.Per = List{"client"}
-		}
-		if l.Rate != nil {
-			l.Algorithm = cmp.Or(l.Algorithm, "sliding_window")
-		}
-		if l.Quota != nil {
-			l.Timezone = cmp.Or(l.Timezone, "UTC")
-		}
-		if l.Algorithm == "token_bucket" && l.Burst == nil && l.Rate != nil {
-			l.Burst = new(l.Rate.N)
-		}
+		limits[i].fill()
 	}
 	return limits
+}
+
+// fill writes down what l leaves to a default.
+func (l *Limit) fill() {
+	if len(l.Per) == 0 {
+		l.Per = List{"client"}
+	}
+	if l.Rate != nil {
+		l.Algorithm = cmp.Or(l.Algorithm, "sliding_window")
+	}
+	if l.Quota != nil {
+		l.Timezone = cmp.Or(l.Timezone, "UTC")
+	}
+	if l.Algorithm == "token_bucket" && l.Burst == nil && l.Rate != nil {
+		l.Burst = new(l.Rate.N)
+	}
 }
 
 // tree returns v as YAML. brief leaves out what is empty, as items of lists do.

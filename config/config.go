@@ -68,9 +68,9 @@ type Config struct {
 	Keys Keys `yaml:"keys"`
 	// Verified JSON Web Tokens as identity.
 	JWT JWT `yaml:"jwt"`
-	// Plans of API keys, by name.
+	// Plans of API keys and tokens, by name.
 	Plans map[string]Plan `yaml:"plans"`
-	// Whether GET /.well-known/weir/limits tells a client its own state.
+	// Whether GET /.well-known/weir/limits tells an asker what its own limits have left.
 	SelfService bool `yaml:"self_service"`
 	// The penalty box.
 	Penalties []Penalty `yaml:"penalties"`

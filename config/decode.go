@@ -179,6 +179,10 @@ func (d *decoder) table(n *yaml.Node, v reflect.Value, path string, depth int) {
 			}
 			key.SetInt(count)
 		} else {
+			if want := wantKey(p.key.Value); want != "" {
+				d.problem(p.key, path, shown(p.key.Value), want)
+				continue
+			}
 			key.SetString(p.key.Value)
 		}
 		value := reflect.New(v.Type().Elem()).Elem()

@@ -59,7 +59,7 @@ func join(path, key string) string {
 // isText reports whether t is one of the types that are written in a spelling of their own.
 func isText(t reflect.Type) bool {
 	switch reflect.New(t).Interface().(type) {
-	case *Duration, *Size, *ByteRate, *Multiple, *Rate:
+	case *Duration, *Size, *ByteRate, *Multiple, *Rate, *Offences, *Terms:
 		return true
 	}
 	return false

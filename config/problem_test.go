@@ -60,7 +60,7 @@ func TestBroken(t *testing.T) {
 	file := `upstream: "http://127.0.0.1:3000"
 rules:
   - {name: a, path: /a, limits: [{rate: 5/1, per: ip}, {rate: 6/1m}]}
-  - {name: b, paht: /b, limits: [{rate: 5/1m, per: [key]}]}
+  - {name: b, paht: /b, limits: [{rate: 5/1m, per: [kee]}]}
   - {name: c, path: /c, methods: [GET, get], limits: []}
 client: {trusted_proxies: private, ranges_file: testdata/token}
 `

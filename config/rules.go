@@ -9,7 +9,7 @@ type Limit struct {
 	// What passes at once, for token_bucket. Default: N.
 	Burst *int64 `yaml:"burst"`
 	// What is counted: client, ip, key, plan, global, host, method, path, rule, header:NAME,
-	// cookie:NAME, or a list of these.
+	// cookie:NAME, or a list of these. In place of what a request does not have, a key say, it is the address.
 	Per List `yaml:"per" default:"client"`
 	// How to count a rate.
 	Algorithm string `yaml:"algorithm" enum:"sliding_window,sliding_log,fixed_window,token_bucket" default:"sliding_window"`
@@ -51,9 +51,9 @@ type Rule struct {
 	Limits []Limit `yaml:"limits"`
 	// What follows when the store does not answer. Default: the store's.
 	OnFailure string `yaml:"on_failure" enum:"local,allow,deny"`
-	// Whether a verified API key is required.
+	// Whether a verified API key or token is required; 401 without.
 	RequireKey bool `yaml:"require_key"`
-	// Scopes that the key must have.
+	// Scopes, all of which that key or token must have; 403 without. They require one.
 	Scopes []string `yaml:"scopes"`
 	// The firewall's settings for this rule; what is not given is as in the top-level waf.
 	WAF *RuleWAF `yaml:"waf"`

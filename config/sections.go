@@ -136,66 +136,75 @@ type Exclude struct {
 	Shadow bool `yaml:"shadow"`
 }
 
-// Keys says where API keys are read.
+// Keys says where API keys are read. None are where the file speaks neither of keys nor of plans, and no rule
+// requires one: write keys: {} to read them as is the default.
 type Keys struct {
-	// Header that bears the key.
+	// Header that bears the key. Empty: none.
 	Header string `yaml:"header"`
-	// Whether Authorization: Bearer bears the key.
+	// Whether Authorization: Bearer may bear the key. Tokens that do not begin with weir_ are left alone.
 	Bearer bool `yaml:"bearer"`
-	// Query parameter that bears the key. Empty: none.
+	// Query parameter that may bear the key. Empty: none. Keys in URLs leak.
 	Query string `yaml:"query"`
 	// Whether every request needs a key.
 	Required bool `yaml:"required"`
-	// Whether the upstream gets the secret.
+	// Whether the upstream gets the key itself, and not only X-Weir-Key-Id and X-Weir-Plan.
 	ForwardSecret bool `yaml:"forward_secret"`
-	// PostgreSQL for the keys of several replicas. Empty: the embedded database.
+	// PostgreSQL for the keys of several replicas: postgres://USER:PASSWORD@HOST:5432/NAME. Empty: the
+	// embedded database in data_dir.
 	PostgresURL Secret `yaml:"postgres_url"`
-	// How long known keys are good while the backend is down.
+	// How long keys that are known are good while PostgreSQL does not answer. Others are answered 503.
 	Grace Duration `yaml:"grace"`
 }
 
-// JWT says which JSON Web Tokens are an identity.
+// JWT says which JSON Web Tokens, sent as Authorization: Bearer, are an identity. Without a key set no token is
+// read.
 type JWT struct {
-	// URL of the key set.
+	// URL of the key set. It is fetched at the start, as its Cache-Control says, and when a token names a
+	// key that is not in it.
 	JWKSURL string `yaml:"jwks_url"`
-	// File of the key set.
+	// File of the key set. It is read again when it changes.
 	JWKSFile string `yaml:"jwks_file"`
-	// Required iss.
+	// Required iss. Empty: any.
 	Issuer string `yaml:"issuer"`
-	// Required aud.
+	// Required among aud. Empty: any.
 	Audience string `yaml:"audience"`
-	// Claim that is the key.
+	// Claim that is the key: text, or a whole number. Its counters' key is jwt: and the claim.
 	Claim string `yaml:"claim"`
 	// Claim that is the plan. Empty: none.
 	PlanClaim string `yaml:"plan_claim"`
 }
 
-// A Plan is what an API key may use.
+// A Plan is what an API key or token may use.
 type Plan struct {
-	// Limits that replace or add to those of the rule they name.
+	// Limits that stand in place of a rule's per: client limits, or beside its limits.
 	Limits []PlanLimit `yaml:"limits"`
-	// Calendar quotas, such as 1000/day.
+	// Calendar quotas of each key over all rules, such as 1000/day; at most one for each period.
 	Quota []Rate `yaml:"quota"`
 	// Time zone of the quotas.
 	Timezone string `yaml:"timezone" default:"UTC"`
 }
 
-// A PlanLimit is a limit of a plan, for the rule that it names.
+// A PlanLimit is a limit of a plan. Without a name it is called PLAN/RULE, or PLAN/RULE/RATE/PER if the plan has
+// several for that rule.
 type PlanLimit struct {
-	// Name of the rule. Empty: every rule.
+	// Name of the rule, or default, whose per: client limits it replaces. Empty: it holds beside every
+	// rule's limits, and all rules have one count.
 	Rule  string `yaml:"rule"`
 	Limit `yaml:",inline"`
 }
 
-// A Penalty bans who offends too often.
+// A Penalty bans who offends too often. Never banned are clients that could not be resolved, the networks of the
+// proxies in client, loopback, and whom allow names.
 type Penalty struct {
-	// How many of what in how long: 20 denials in 1m.
-	After string `yaml:"after"`
-	// For how long; several, separated by commas, escalate.
-	Ban string `yaml:"ban"`
-	// Who is banned.
+	// How many of what in how long, of one client: N denials (refusals by limits), N blocks (by the firewall) or
+	// N statuses (of the upstream), as in 20 denials in 1m.
+	After Offences `yaml:"after"`
+	// For how long; several, separated by commas, are for the first time and each time after. One step is
+	// forgiven for each span of the longest without an offence.
+	Ban Terms `yaml:"ban"`
+	// Who is banned: the address, the API key if there is one and else the address, or the API key alone.
 	Per string `yaml:"per" enum:"ip,client,key" default:"ip"`
-	// HTTP statuses of the upstream that offend.
+	// HTTP statuses of the upstream that offend, where statuses are counted.
 	Statuses []int `yaml:"statuses"`
 }
 

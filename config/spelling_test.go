@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func TestShown(t *testing.T) {
 
 // What is written is what was read.
 func FuzzSpellings(f *testing.F) {
-	for _, text := range []string{"60/1m", "1000 per day", "5/s", "0/1m", "1m30s", "64KiB", "500B/s", "4x", "60/1", "1.5/s", "4294967296/1s", "-1/s", "1048576"} {
+	for _, text := range []string{"60/1m", "1000 per day", "5/s", "0/1m", "1m30s", "64KiB", "500B/s", "4x", "60/1", "1.5/s", "4294967296/1s", "-1/s", "1048576", "20 denials in 1m", "1 status in 1h", "10m, 1h,24h"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -135,6 +136,16 @@ func FuzzSpellings(f *testing.F) {
 		if r, err := ParseByteRate(text); err == nil {
 			if again, err := ParseByteRate(r.String()); err != nil || again != r {
 				t.Errorf("%q: %v, again %v, %v", text, r, again, err)
+			}
+		}
+		if o, err := ParseOffences(text); err == nil {
+			if again, err := ParseOffences(o.String()); err != nil || again != o || o.N < 1 || o.Window < time.Second {
+				t.Errorf("%q: %v, again %v, %v", text, o, again, err)
+			}
+		}
+		if terms, err := ParseTerms(text); err == nil {
+			if again, err := ParseTerms(terms.String()); err != nil || !slices.Equal(again, terms) || !slices.IsSorted(terms) || len(terms) == 0 {
+				t.Errorf("%q: %v, again %v, %v", text, terms, again, err)
 			}
 		}
 		if m, err := ParseMultiple(text); err == nil {

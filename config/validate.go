@@ -83,7 +83,11 @@ func (c *Config) validate(known []Problem) []Problem {
 	k.bounds()
 	k.askedOnly()
 	k.waf()
-	k.planned()
+	k.penalties()
+	k.keys()
+	k.plans()
+	k.tokens()
+	k.keyless()
 	c.settleBroken(k.bad)
 	return k.problems
 }

@@ -23,6 +23,11 @@ func (k *checker) askedOnly() {
 			k.doubt(at+".max_body", "no front here sees a body", cure)
 		}
 	}
+	for i := range k.Penalties {
+		if len(k.Penalties[i].Statuses) > 0 {
+			k.doubt(fmt.Sprintf("penalties[%d].statuses", i), "no front here sees what the service answers, so nobody offends", cure)
+		}
+	}
 }
 
 func (k *checker) inFlightUnseen(path string, limits []Limit) {

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +24,11 @@ func (k *checker) limits() {
 		k.unique(names, fmt.Sprintf("rules[%d].limits", i), k.Rules[i].Limits)
 	}
 	k.unique(names, "default.limits", k.Default.Limits)
+	for _, plan := range slices.Sorted(maps.Keys(k.Plans)) {
+		for i, l := range k.Plans[plan].Limits {
+			k.name(names, fmt.Sprintf("plans.%s.limits[%d].name", plan, i), l.Name)
+		}
+	}
 }
 
 func (k *checker) unique(names labels, path string, limits []Limit) {
@@ -124,8 +130,8 @@ func (k *checker) burst(path string, l *Limit) {
 }
 
 func (k *checker) quota(path string, l *Limit) {
-	if l.Quota != nil && l.Quota.Unit != "day" && l.Quota.Unit != "week" && l.Quota.Unit != "month" {
-		k.wrong(path+".quota", l.Quota.String(), fmt.Sprintf("want a calendar period, as in %d/day, %[1]d/week or %[1]d/month", l.Quota.N))
+	if l.Quota != nil {
+		k.period(path+".quota", l.Quota)
 	}
 	if l.Timezone == "" {
 		return
@@ -134,8 +140,13 @@ func (k *checker) quota(path string, l *Limit) {
 	if l.Quota == nil && !k.Given(path+".quota") {
 		k.wrong(at, "only a quota has a time zone", "remove it")
 	}
-	if _, err := time.LoadLocation(l.Timezone); err != nil || l.Timezone == "Local" {
-		k.wrong(at, shown(l.Timezone), "want a name of the time zone database, as in Europe/Berlin")
+	k.zone(at, l.Timezone)
+}
+
+// period asks for a period of the calendar.
+func (k *checker) period(field string, quota *Rate) {
+	if quota.Unit != "day" && quota.Unit != "week" && quota.Unit != "month" {
+		k.wrong(field, quota.String(), fmt.Sprintf("want a calendar period, as in %d/day, %[1]d/week or %[1]d/month", quota.N))
 	}
 }
 
@@ -253,16 +264,28 @@ func (k *checker) cost(path string, r *Rule) {
 	if r.Cost == nil || r.Exempt {
 		return
 	}
-	own := path + ".limits"
-	for _, list := range []struct {
-		path   string
-		limits []Limit
-	}{{own, r.Limits}, {"limits", k.Limits}} {
-		for i := range list.limits {
-			if most, ok := capacity(&list.limits[i]); ok && most > 0 && *r.Cost > most {
-				k.wrong(path+".cost", fmt.Sprintf("%d is over what %s[%d] ever lets pass, %d", *r.Cost, strings.TrimPrefix(list.path, path+"."), i, most), fmt.Sprintf("want at most %d", most))
+	for i := range r.Limits {
+		k.affords(path, r, fmt.Sprintf("limits[%d]", i), &r.Limits[i])
+	}
+	for i := range k.Limits {
+		k.affords(path, r, fmt.Sprintf("limits[%d]", i), &k.Limits[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Plans)) {
+		for i, l := range k.Plans[name].Limits {
+			if l.Rule == "" || l.Rule == r.Name {
+				k.affords(path, r, fmt.Sprintf("plans.%s.limits[%d]", name, i), &l.Limit)
 			}
 		}
+		for i, q := range k.Plans[name].Quota {
+			k.affords(path, r, fmt.Sprintf("plans.%s.quota[%d]", name, i), &Limit{Quota: &q})
+		}
+	}
+}
+
+// affords judges the cost of the rule at path against a limit, called where.
+func (k *checker) affords(path string, r *Rule, where string, l *Limit) {
+	if most, ok := capacity(l); ok && most > 0 && *r.Cost > most {
+		k.wrong(path+".cost", fmt.Sprintf("%d is over what %s ever lets pass, %d", *r.Cost, where, most), fmt.Sprintf("want at most %d", most))
 	}
 }
 

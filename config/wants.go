@@ -132,6 +132,14 @@ func wantName(name string) string {
 	return ""
 }
 
+// wantKey judges the name of a plan or preset, which is the key of a mapping.
+func wantKey(name string) string {
+	if name == "" {
+		return "want a name"
+	}
+	return wantName(name)
+}
+
 // wantHost judges a host pattern: a name, an address, or *.NAME for all below it.
 func wantHost(host string) string {
 	const want = "want a name without scheme, port and path, as in api.example.com or *.example.com"

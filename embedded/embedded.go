@@ -9,10 +9,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/weirgate/weir/ban"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/chain"
@@ -38,6 +38,10 @@ type Options struct {
 	// with package waf/crs, which a program that does without has not to be built with. Nil: ruleset crs is an
 	// error.
 	CoreRules func(CoreRules) (waf.Ruleset, error)
+	// Verifier proves the API keys or tokens that requests bear, as package token does for the JSON Web Tokens
+	// of a configuration with jwt. It stays the caller's. Nil: a configuration that asks for keys or tokens is
+	// refused, so that who does without has no cryptography of theirs in his program.
+	Verifier engine.Verifier
 }
 
 // A Beside is what a shared store finds in the process.
@@ -53,6 +57,7 @@ type Beside struct {
 type Shared struct {
 	engine.Store
 	Gauges journal.Gauges // what the metrics tell of it; those that the memory and the program know are passed over
+	Bans   ban.Register   // what keeps the bans that hold in all of them; nil: nothing does
 	Close  func() error   // when nobody asks any longer
 }
 
@@ -65,6 +70,7 @@ type Engine struct {
 	memory    *memory.Store
 	shared    *Shared // nil: none
 	firewalls *Firewalls
+	bans      bans
 	stop      func()
 }
 
@@ -95,6 +101,9 @@ func New(cfg *config.Config, o Options) (*Engine, error) {
 // errShared is why a configuration is refused whose counts are shared.
 var errShared = errors.New("store.redis: want Options{Shared: shared.Redis}, of package embedded/shared, for a count that is not in memory")
 
+// errVerifier is why a configuration is refused by which keys or tokens are read.
+var errVerifier = errors.New("jwt, require_key, scopes and keys.required: want Options{Verifier: ...}, of package token for example, that proves keys or tokens")
+
 func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, error) {
 	if config.HasErrors(problems) {
 		return nil, unusable(problems)
@@ -102,6 +111,9 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 	p, problems := policy.Compile(cfg)
 	if config.HasErrors(problems) {
 		return nil, unusable(problems)
+	}
+	if o.Verifier == nil && (cfg.HasJWT() || cfg.NeedsKeys()) {
+		return nil, errVerifier
 	}
 	e := &Engine{memory: memory.New(memory.Options{MaxKeys: cfg.Store.Memory.MaxKeys})}
 	var j *journal.Journal
@@ -117,12 +129,15 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 		return nil, err
 	}
 	e.firewalls = firewalls
+	e.bans = openBans(cfg, e.shared, func(s ban.Sentence) { j.Penalized(&s.Client, s.Penalty, s.Ban.Until) })
 	j = journal.New(e.journalOptions(cfg, p, o))
-	e.Engine = engine.New(&engine.Snapshot{
-		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All, Whoami: cfg.Whoami,
-	}, j, time.Now)
+	s := &engine.Snapshot{
+		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All, Whoami: cfg.Whoami, Verifier: o.Verifier,
+	}
+	e.bans.guard(s, cfg, p)
+	e.Engine = engine.New(s, j, time.Now)
 	e.metrics = j.Handler()
-	e.stop = background(j.Run)
+	e.stop = background(append(e.bans.tasks(), j.Run)...)
 	return e, nil
 }
 
@@ -130,7 +145,7 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 func (e *Engine) share(cfg *config.Config, o Options, b Beside) (err error) {
 	switch {
 	case cfg.Store.Redis.URL == "":
-		if hasQuota(cfg) {
+		if cfg.HasQuota() {
 			slog.Warn("quotas are counted in the memory of this process: a restart forgets them")
 		}
 		return nil
@@ -155,6 +170,7 @@ func (e *Engine) journalOptions(cfg *config.Config, p *policy.Policy, o Options)
 		jo.Backend, jo.Gauges = "redis", e.shared.Gauges
 	}
 	jo.Gauges.MemoryKeys, jo.Gauges.MemoryEvictions, jo.Gauges.TarpitHeld = e.memory.Keys, e.memory.Evictions, o.TarpitHeld
+	e.bans.measure(&jo.Gauges)
 	return jo
 }
 
@@ -180,13 +196,6 @@ func (e *Engine) closeStores() {
 	e.memory.Close()
 }
 
-// hasQuota reports whether c has a limit that is a quota.
-func hasQuota(c *config.Config) bool {
-	isQuota := func(l config.Limit) bool { return l.Quota != nil }
-	return slices.ContainsFunc(c.Limits, isQuota) || slices.ContainsFunc(c.Default.Limits, isQuota) ||
-		slices.ContainsFunc(c.Rules, func(r config.Rule) bool { return slices.ContainsFunc(r.Limits, isQuota) })
-}
-
 // RespondOptions returns how c says that answers are written.
 func RespondOptions(c *config.Config) respond.Options {
 	return respond.Options{
@@ -194,6 +203,8 @@ func RespondOptions(c *config.Config) respond.Options {
 		LegacyReset:     c.LegacyReset,
 		ProblemTypeBase: c.ProblemTypeBase,
 		HTML:            c.HTML,
+		Bearer:          c.HasJWT() || c.Keys.Bearer,
+		KeyHeader:       c.Keys.Header,
 		AllowOrigin:     c.CORS.AllowOrigin,
 	}
 }
@@ -217,11 +228,13 @@ func ChainConfig(p *policy.Policy) chain.Config {
 	return chain.Config{Strategy: r.Strategy(), FromRight: r.FromRight(), KnownProxy: r.KnownProxy, Nearest: r.Nearest}
 }
 
-// background runs f until the returned function is called, which waits for its end.
-func background(f func(context.Context)) (stop func()) {
+// background runs tasks until the returned function is called, which waits for their end.
+func background(tasks ...func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { f(ctx) })
+	for _, f := range tasks {
+		running.Go(func() { f(ctx) })
+	}
 	return func() { cancel(); running.Wait() }
 }
 

@@ -174,3 +174,44 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 }
+
+// anyone proves whoever says a name in X-Name.
+type anyone struct{}
+
+func (anyone) Verify(_ context.Context, d *weir.Decision) {
+	if name := d.Request.Header.Get("X-Name"); name != "" {
+		d.Client.Credential, d.Client.APIKey, d.Client.Plan = weir.Verified, name, "free"
+	}
+}
+
+// What asks for keys or tokens wants somebody who proves them; whoever does is asked.
+func TestVerifier(t *testing.T) {
+	for _, yaml := range []string{
+		"jwt: {jwks_file: keys.json}\n", "keys: {required: true}\n",
+		"rules: [{name: a, path: /a, require_key: true}]\n", "rules: [{name: a, path: /a, scopes: [read]}]\n",
+	} {
+		if e, err := embedded.Open(write(t, yaml), embedded.Options{}); err == nil || !strings.Contains(err.Error(), "Options{Verifier") {
+			t.Errorf("%s: %v, %v", yaml, e, err)
+		}
+	}
+	e, err := embedded.Open(write(t, "keys: {required: true}\nplans: {free: {quota: [2/day]}}\n"), embedded.Options{Verifier: anyone{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ask := func(name string) int {
+		s := e.Current()
+		req := weir.Request{Front: "middleware", Method: "GET", Path: "/", Host: "x", Header: http.Header{"X-Name": {name}}}
+		d := e.Decide(context.Background(), s, req)
+		status := d.HTTP
+		e.Record(s, d, weir.Outcome{HTTP: status})
+		return status
+	}
+	var got []int
+	for _, name := range []string{"", "ann", "ann", "ann", "bob"} {
+		got = append(got, ask(name))
+	}
+	if diff := cmp.Diff([]int{401, 200, 200, 429, 200}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/credential"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/respond"
@@ -35,6 +36,8 @@ type Snapshot struct {
 	Tracer Tracer
 	// Verifier proves API keys and tokens; nil: none are read.
 	Verifier Verifier
+	// Secrets are where requests bear API keys that are taken off what passes; nil: nothing is.
+	Secrets *credential.Places
 	// Bans tell who is kept out; nil: nobody.
 	Bans Bans
 	// Penalties are told of every answer; nil: nobody is banned by himself.
@@ -74,6 +77,7 @@ type Store interface {
 func (s *Snapshot) Peeking() *Snapshot {
 	peeking := *s
 	peeking.Store = peeker{s.Store}
+	peeking.Verifier = peekingVerifier(s.Verifier)
 	return &peeking
 }
 

@@ -56,15 +56,16 @@ func header(incoming metadata.MD) http.Header {
 	return h
 }
 
-// mark gives the call's context the metadata that the handler may see: without what poses as ours, and with
-// what the decision has to tell.
+// mark gives the call's context the metadata that the handler may see: without what poses as ours and without
+// API keys, and with what the decision has to tell.
 func (c *call) mark(incoming metadata.MD) {
-	fields, posing := mark.Fields(c.decision), mark.Posers(incoming, c.decision)
-	if fields == nil && posing == nil {
+	fields, gone := mark.Fields(c.decision), mark.Posers(incoming, c.decision)
+	gone = append(gone, c.snapshot.Secrets.Fields(incoming)...)
+	if fields == nil && gone == nil {
 		return
 	}
 	marked := incoming.Copy()
-	for _, name := range posing {
+	for _, name := range gone {
 		delete(marked, name)
 	}
 	for _, f := range fields {

@@ -70,8 +70,9 @@ func (r *road) compile(name string) (s *engine.Snapshot, problems []config.Probl
 		return nil, problems, 0
 	}
 	p, more := policy.Compile(c)
-	return &engine.Snapshot{Policy: p, Respond: respond.New(respond.Options{
-		Headers: c.Headers, LegacyReset: c.LegacyReset, ProblemTypeBase: c.ProblemTypeBase, HTML: c.HTML, AllowOrigin: c.CORS.AllowOrigin,
+	return &engine.Snapshot{Policy: p, Verifier: keyring{}, Respond: respond.New(respond.Options{
+		KeyHeader: c.Keys.Header,
+		Headers:   c.Headers, LegacyReset: c.LegacyReset, ProblemTypeBase: c.ProblemTypeBase, HTML: c.HTML, AllowOrigin: c.CORS.AllowOrigin,
 	})}, append(problems, more...), c.Store.Memory.MaxKeys
 }
 

@@ -48,16 +48,30 @@ type Options struct {
 // Gauges are numbers that others know, read at each scrape and by Run. A nil function means that there is no
 // such number. Each must be safe for concurrent use and cheap.
 type Gauges struct {
-	MemoryKeys       func() int    // counters held by the store in memory
-	MemoryEvictions  func() uint64 // counters forgotten for want of room, since the start
-	TarpitHeld       func() int    // askers held at this moment
-	UpstreamInFlight func() int    // requests at the upstream at this moment
-	BreakerOpen      func() bool   // the shared store is left alone
-	Recalled         func() uint64 // hits refused from memory, without asking the shared store
+	MemoryKeys       func() int      // counters held by the store in memory
+	MemoryEvictions  func() uint64   // counters forgotten for want of room, since the start
+	TarpitHeld       func() int      // askers held at this moment
+	UpstreamInFlight func() int      // requests at the upstream at this moment
+	BreakerOpen      func() bool     // the shared store is left alone
+	Recalled         func() uint64   // hits refused from memory, without asking the shared store
+	APIKeys          func() *APIKeys // what is known of API keys; nil, or returning nil: none are read
 	// StoreFindings are what may be wrong with the shared store, by name, each with whether it is.
 	StoreFindings func() map[string]bool
 	// StoreFailures are how often the shared store did not answer, by the way in which.
 	StoreFailures func() map[string]uint64
+	// Bans are how many are known, Penalties how many bans each penalty made, by its name, and PassedOver how
+	// many offences none of them counted since too many came at once.
+	Bans       func() int
+	Penalties  func() map[string]uint64
+	PassedOver func() uint64
+}
+
+// APIKeys are how it stands with the API keys that requests are asked for.
+type APIKeys struct {
+	Known  int               // keys that this process holds
+	Age    time.Duration     // since what it holds was true
+	Errors uint64            // questions that their database did not answer, since it was opened
+	Checks map[string]uint64 // requests that bore a key, by what became of it
 }
 
 // A Journal is safe for concurrent use.
@@ -74,6 +88,7 @@ type Journal struct {
 	masker    *masker
 	lines     *lineLimit
 
+	sentences  *lineLimit // of who was banned by penalties
 	faultLines *lineLimit // of the firewall's faults, however many refusals there are
 	evictions  evictionAlarm
 	secrets    *secrets
@@ -81,6 +96,8 @@ type Journal struct {
 	file       *blockedFile // nil: there is no data directory
 	insights   *blockedRing
 	failing    failing
+	quotas     *quotas
+	plans      minutely     // keys that are refused for their plan
 	top        atomic.Int64 // clients that are metrics
 }
 
@@ -105,11 +122,13 @@ func New(o Options) *Journal {
 		blocked:   newBlockedRing(o.Keep),
 		file:      newBlockedFile(o.Dir),
 		insights:  newBlockedRing(mostInsights),
+		quotas:    newQuotas(),
 		talkers:   newTalkers(),
 		breaker:   breakerHistory{open: o.Gauges.BreakerOpen},
 		diagnosis: newDiagnosis(o.Chain),
 		masker:    newMasker(o.Addresses),
 		lines:     newLineLimit(o.RefusalsPerSecond),
+		sentences: newLineLimit(sentencesPerSecond),
 		evictions: evictionAlarm{read: o.Gauges.MemoryEvictions},
 
 		faultLines: newLineLimit(faultsPerSecond),
@@ -122,7 +141,7 @@ func New(o Options) *Journal {
 	j.secrets.masker.Store(o.Mask)
 	j.top.Store(int64(o.TopClients))
 	j.metrics = newMetrics(j.counts, j.diagnosis, o)
-	j.metrics.registry.MustRegister(j.topFamily())
+	j.metrics.registry.MustRegister(j.topFamily(), j.quotas.family())
 	return j
 }
 
@@ -151,6 +170,8 @@ func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 	j.talkers.record(d, o)
 	j.diagnosis.observe(d)
 	j.inspected(d, o)
+	j.quotaUsed(d)
+	j.unknownPlan(d)
 	if d.Refused() {
 		j.refused(d, o)
 	}

@@ -54,7 +54,7 @@ func newMetrics(c *counts, g *diagnosis, o Options) *metrics {
 	}
 	m.registry.MustRegister(m.requests, m.upstream, m.store, m.chainEntries, m.inspections)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, families := range [][]family{decisionFamilies(c), storeFamilies(c, o), firewallFamilies(c), clientFamilies(c, g), processFamilies(c, o), gaugeFamilies(o.Gauges)} {
+	for _, families := range [][]family{decisionFamilies(c), storeFamilies(c, o), firewallFamilies(c), clientFamilies(c, g), processFamilies(c, o), gaugeFamilies(o.Gauges), keyFamilies(o.Gauges.APIKeys)} {
 		for _, f := range families {
 			m.registry.MustRegister(f)
 		}
@@ -214,7 +214,52 @@ func gaugeFamilies(g Gauges) []family {
 			}
 		}, "kind"))
 	}
+	return append(families, banFamilies(g)...)
+}
+
+// banFamilies are about who is kept out.
+func banFamilies(g Gauges) []family {
+	var families []family
+	if g.Bans != nil {
+		families = append(families, gauge("bans", "Bans that are known.", number(g.Bans)))
+	}
+	if g.Penalties != nil {
+		families = append(families, counter("penalties_total", "Bans that penalties made.", func(e emit) {
+			for name, n := range g.Penalties() {
+				e(float64(n), name)
+			}
+		}, "penalty"))
+	}
+	if g.PassedOver != nil {
+		families = append(families, counter("penalty_offences_passed_over_total", "Offences that no penalty counted, since too many came at once.", number(g.PassedOver)))
+	}
 	return families
+}
+
+// keyFamilies are about API keys. They have no samples where none are read.
+func keyFamilies(read func() *APIKeys) []family {
+	if read == nil {
+		return nil
+	}
+	number := func(of func(*APIKeys) float64) func(emit) {
+		return func(e emit) {
+			if keys := read(); keys != nil {
+				e(of(keys))
+			}
+		}
+	}
+	return []family{
+		gauge("api_keys", "API keys that this process knows.", number(func(k *APIKeys) float64 { return float64(k.Known) })),
+		gauge("api_keys_age_seconds", "Time since what is known of API keys was true.", number(func(k *APIKeys) float64 { return k.Age.Seconds() })),
+		counter("api_keys_database_errors_total", "Questions that the database of API keys did not answer.", number(func(k *APIKeys) float64 { return float64(k.Errors) })),
+		counter("api_key_checks_total", "Requests that bore an API key, by what became of it.", func(e emit) {
+			if keys := read(); keys != nil {
+				for result, n := range keys.Checks {
+					e(float64(n), result)
+				}
+			}
+		}, "result"),
+	}
 }
 
 // one is 1 for yes and 0 for no.

@@ -119,6 +119,9 @@ func (s *slot) fill(d *weir.Decision, o weir.Outcome) {
 	if t := tightest(d); t != nil {
 		s.limit, s.remaining, s.retry = t.Limit.Name, t.Remaining, t.RetryAfter
 	}
+	if d.Ban != nil {
+		s.retry = d.RetryAfter()
+	}
 	s.shadow = appendShadow(s.shadow[:0], d)
 }
 

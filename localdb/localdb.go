@@ -29,6 +29,12 @@ var (
 
 const fileName = "weir.db"
 
+// Exists reports whether there is a database in dir, or something in its place.
+func Exists(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, fileName))
+	return err == nil
+}
+
 // settings are those of the one connection. Who opened the file holds it, and waits 200 ms for a process
 // that is about to end. What is committed is on the disk.
 var settings = url.Values{

@@ -103,8 +103,11 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 // recorded exactly once, when the answer ended; what r had in flight is given back then.
 func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request, *Call)) {
 	s, req := m.engine.Current(), m.request(r)
-	if s.Whoami && asksWho(&req) {
+	switch {
+	case s.Whoami && asks(&req, WhoamiPath):
 		req.Trace, next = true, tellWho
+	case s.Policy.OwnLimits() && asks(&req, LimitsPath):
+		req.OwnLimits, next = true, tellLimits
 	}
 	v := verdict{snapshot: s}
 	if s.Tracer != nil {

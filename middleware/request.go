@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/credential"
 	"github.com/weirgate/weir/internal/mark"
 )
 
@@ -52,20 +53,39 @@ func orRoot(path string) string {
 	return path
 }
 
-// marked returns r as next may see it: without header fields that pose as ours, and with what the
-// decision has to tell. r itself is changed only by getting a header of its own.
-func marked(r *http.Request, d *weir.Decision) *http.Request {
-	fields, posing := mark.Fields(d), mark.Posers(r.Header, d)
-	if fields == nil && posing == nil {
+// marked returns r as next may see it: without header fields that pose as ours and without API keys, and with
+// what the decision has to tell. r itself is not changed.
+func marked(r *http.Request, c *Call) *http.Request {
+	secrets := c.Snapshot.Secrets
+	fields, gone := mark.Fields(c.Decision), mark.Posers(r.Header, c.Decision)
+	gone = append(gone, secrets.Fields(r.Header)...)
+	if secrets.InQuery(c.Decision.Request.Query) {
+		r = withoutKey(r, secrets)
+	}
+	if fields == nil && gone == nil {
 		return r
 	}
 	to := *r
 	to.Header = r.Header.Clone()
-	for _, name := range posing {
+	for _, name := range gone {
 		delete(to.Header, name)
 	}
 	for _, f := range fields {
 		to.Header.Set(f.Name, f.Value)
+	}
+	return &to
+}
+
+// withoutKey returns r without the API key in its query.
+func withoutKey(r *http.Request, secrets *credential.Places) *http.Request {
+	to, u := *r, *r.URL
+	u.RawQuery = secrets.WithoutKey(u.RawQuery)
+	to.URL = &u
+	if path, query, found := strings.Cut(r.RequestURI, "?"); found {
+		to.RequestURI = path
+		if query = secrets.WithoutKey(query); query != "" {
+			to.RequestURI += "?" + query
+		}
 	}
 	return &to
 }

@@ -175,7 +175,7 @@ func TestWithoutARule(t *testing.T) {
 	r.ContentLength = 1 << 40
 	d := &weir.Decision{Action: weir.Tag}
 	x := &exchange{call: Call{Decision: d, Snapshot: new(engine.Snapshot)}, request: r}
-	if got := marked(r, d); got != r || !x.take() || d.Refused() {
+	if got := marked(r, &x.call); got != r || !x.take() || d.Refused() {
 		t.Errorf("marked %v, refused %v", got != r, d.Refused())
 	}
 }
@@ -183,7 +183,8 @@ func TestWithoutARule(t *testing.T) {
 // Where no limit was passed, the reason is what the upstream is told.
 func TestTagTellsTheReason(t *testing.T) {
 	d := &weir.Decision{Action: weir.Tag, Reason: weir.StoreFailed, Rule: &weir.Rule{TagHeader: "X-Weir-Tag"}}
-	if got, want := marked(local("GET", "/", "192.0.2.1"), d).Header.Get("X-Weir-Tag"), string(weir.StoreFailed); got != want {
+	c := &Call{Decision: d, Snapshot: new(engine.Snapshot)}
+	if got, want := marked(local("GET", "/", "192.0.2.1"), c).Header.Get("X-Weir-Tag"), string(weir.StoreFailed); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -27,7 +27,7 @@ func (x *exchange) pass(next func(http.ResponseWriter, *http.Request, *Call)) {
 		if !x.take() {
 			return
 		}
-		r = marked(r, x.call.Decision)
+		r = marked(r, &x.call)
 	}
 	next(x.w.asFor(), r, &x.call)
 }

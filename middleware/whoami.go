@@ -12,19 +12,25 @@ import (
 // him. The request is decided, counted and recorded like any other; no service sees it.
 const WhoamiPath = "/.well-known/weir/whoami"
 
-func asksWho(r *weir.Request) bool {
-	return r.Path == WhoamiPath && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+// asks reports whether r asks Weir itself at path.
+func asks(r *weir.Request, path string) bool {
+	return r.Path == path && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
 // tellWho answers with the part of the decision object that says who asks.
 func tellWho(w http.ResponseWriter, _ *http.Request, c *Call) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	answer := struct {
 		Client respond.Client `json:"client"`
 		Front  string         `json:"front"`
 	}{respond.View(c.Decision).Client, c.Decision.Request.Front}
+	tell(w, answer)
+}
+
+// tell answers an asker about himself.
+func tell(w http.ResponseWriter, answer any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 	_ = json.NewEncoder(w).Encode(answer) // an asker that has gone needs no answer
 }

@@ -12,20 +12,23 @@ type ClientHit struct {
 	weir.Hit
 }
 
-// ClientHits returns the counters that are the client's alone, by its address or its API key, and whatever
-// the request: neither those that it shares (a global limit, the wider networks of IPv6) nor those of which
-// a header, a path or another value is a part. The hits are looks.
+// ClientHits returns the counters that are the client's alone, by its address or its API key and as its plan
+// says, whatever the request: neither those that it shares (a global limit, the wider networks of IPv6) nor those of which
+// a header, a path or another value is a part. A client that is known by its API key alone has none by address.
+// The hits are looks.
 func (p *Policy) ClientHits(c weir.Client) []ClientHit {
 	d := weir.Decision{Client: c}
 	var hits []ClientHit
 	for _, r := range p.rules {
 		w := keyWriter{d: &d, rule: r}
-		for i := range r.counters {
-			counter := &r.counters[i]
-			if !counter.ofClient() {
+		counters := r.charged(&c)
+		for i := range counters {
+			counter := &counters[i]
+			byAddress := r.byAddress(counter, &d)
+			if !counter.ofClient() || byAddress && c.Source != weir.Unresolved && !c.Prefix.IsValid() {
 				continue
 			}
-			k := w.key(counter, counter.label, r.byAddress(counter, &d), whole)
+			k := w.key(counter, counter.label, byAddress, whole)
 			known := func(h ClientHit) bool { return string(h.Key) == string(k.text) }
 			if !slices.ContainsFunc(hits, known) {
 				hits = append(hits, ClientHit{r, weir.Hit{Limit: counter.limit, Key: k.text, TagLen: k.tag, OnFailure: r.OnFailure}})

@@ -33,6 +33,8 @@ func Compile(cfg *config.Config) (*Policy, []config.Problem) {
 	c.allow()
 	c.masker()
 	c.rules()
+	c.plans()
+	c.ownLimits()
 	c.routes()
 	c.lint()
 	if config.HasErrors(c.problems) {
@@ -129,7 +131,7 @@ func (c *compiler) exemptAddresses() {
 
 // rules compiles the limits for every request, the rules and the default.
 func (c *compiler) rules() {
-	c.global = c.limitsOf(owner{field: "limits", name: "limits"}, c.cfg.Limits)
+	c.global = c.limitsOf(owner{name: "limits"}, list("limits", c.cfg.Limits))
 	for i := range c.cfg.Rules {
 		c.policy.rules = append(c.policy.rules, c.rule(i))
 	}
@@ -197,6 +199,7 @@ func (c *compiler) unsure(field, said string) bool {
 // effects compiles what a rule does, all but its limits.
 func (c *compiler) effects(r *Rule, from *config.Rule) {
 	r.Mode = mode(from.Mode)
+	r.RequireKey, r.Scopes = c.cfg.Keys.Required || from.RequireKey || len(from.Scopes) > 0, from.Scopes
 	r.Action = weir.Reject + weir.Action(choose(from.Action, "reject", "drop", "tarpit", "tag"))
 	r.TagHeader = cmp.Or(from.TagHeader, "X-Weir-Tag")
 	r.Tarpit = weir.TarpitBounds{
@@ -217,19 +220,32 @@ func mode(word string) weir.Mode { return weir.Mode(choose(word, "enforce", "sha
 
 // charge compiles what a rule charges: the limits for every request, then its own.
 func (c *compiler) charge(r *Rule, field string, limits []config.Limit) {
-	o := owner{field + ".limits", r.Name, r.Mode}
+	o := owner{r.Name, r.Mode}
 	if c.cfg.Broken(field + ".name") {
 		o.name = ""
 	}
-	own := c.limitsOf(o, limits)
+	own := owned(c.limitsOf(o, list(field+".limits", limits)))
 	for i := range own {
-		own[i].own = true
 		r.keepsOut = r.keepsOut || own[i].limit.Mode == weir.Enforce
 	}
 	r.counters = slices.Concat(c.global, own)
+	r.widest = c.widest()
+}
+
+// widest returns the bits of the widest IPv6 network that is counted, or 0.
+func (c *compiler) widest() int {
 	if n := len(c.tiers); n > 0 {
-		r.widest = c.tiers[n-1].bits
+		return c.tiers[n-1].bits
 	}
+	return 0
+}
+
+// owned makes counters a rule's own.
+func owned(counters []counter) []counter {
+	for i := range counters {
+		counters[i].own = true
+	}
+	return counters
 }
 
 // routes compiles which upstream takes a request.

@@ -32,6 +32,8 @@ func (p *Policy) Why(d *weir.Decision) string {
 	switch {
 	case d.Rule == nil || len(taken) == 0:
 		return "no rule was looked for"
+	case taken[0].Exempt && wrongKey(&d.Client):
+		return fmt.Sprintf("the key is wrong, so %s, which would let it pass, gives way to the default", taken[0].Name)
 	case d.Rule != &taken[0].Rule:
 		return fmt.Sprintf("the path is ambiguous, so %s, which would let it pass, gives way to the default", taken[0].Name)
 	}

@@ -46,8 +46,8 @@ type key struct {
 //
 //	{TAG}:LIMIT:ALGORITHM:WINDOW:PARTS
 //
-// where the parts are joined by bars: =VALUE, or #SHA256 of a value longer than longest, or @ADDRESS,
-// also in place of a value that is missing. In names and values the bytes that hold a key together
+// where the parts are joined by bars: =VALUE, or #SHA256 of a value longer than longest, or @ADDRESS
+// (!ADDRESS of one with a wrong API key), also in place of a value that is missing. In names and values the bytes that hold a key together
 // are escaped, so no value can be taken for another tuple.
 //
 // The tag is the address where one of the parts is an address (of IPv6 the widest network that is
@@ -144,9 +144,18 @@ func (w *keyWriter) appendParts(c *counter, bits int) {
 			w.d.Keys = appendValue(w.d.Keys, v)
 			continue
 		}
-		w.d.Keys = append(w.d.Keys, '@')
+		w.d.Keys = append(w.d.Keys, addressMark(&w.d.Client))
 		w.appendAddress(bits)
 	}
+}
+
+// addressMark begins an address in a key. Who guesses keys from an address has a count of his own, so that he
+// does not use up that of those who have none.
+func addressMark(c *weir.Client) byte {
+	if wrongKey(c) {
+		return '!'
+	}
+	return '@'
 }
 
 // byAddress reports whether a part of c is the client's address, by its kind or for want of a value.

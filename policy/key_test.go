@@ -18,6 +18,7 @@ func perPolicy(tb testing.TB, per ...string) *Policy {
 	tb.Helper()
 	cfg := config.Default()
 	cfg.Default.Limits = []config.Limit{{Name: "n", Rate: &config.Rate{N: 5, Window: 60e9, Text: "5/1m"}, Per: per}}
+	cfg.Plans = map[string]config.Plan{"free": {Timezone: "UTC"}}
 	return compiled(tb, cfg)
 }
 

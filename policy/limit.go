@@ -15,9 +15,8 @@ import (
 
 // An owner is the list that a limit stands in.
 type owner struct {
-	field string
-	name  string // of the rule; empty if that is broken
-	mode  weir.Mode
+	name string // of the rule; empty if that is broken
+	mode weir.Mode
 }
 
 // A tierSpec is a wider IPv6 network and how many times the limit it may use.
@@ -29,21 +28,38 @@ type tierSpec struct {
 // maxLog is the most that a sliding log keeps.
 const maxLog = 10_000
 
+// A listed limit is one as it stands in the file.
+type listed struct {
+	field string
+	*config.Limit
+}
+
+// list returns limits that stand at field.
+func list(field string, limits []config.Limit) []listed {
+	all := make([]listed, len(limits))
+	for i := range limits {
+		all[i] = listed{at(field, i), &limits[i]}
+	}
+	return all
+}
+
+// at returns the field of the i-th item of a list.
+func at(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
+
 // limitsOf compiles a list of limits. Those that are off are checked and left out; of those that are
 // broken already only the names are taken.
-func (c *compiler) limitsOf(o owner, from []config.Limit) []counter {
+func (c *compiler) limitsOf(o owner, from []listed) []counter {
 	var counters []counter
-	for i := range from {
-		field := fmt.Sprintf("%s[%d]", o.field, i)
-		if c.cfg.Broken(field) {
-			c.claim(field+".name", o.limitName(from, i, nil))
+	for _, l := range from {
+		if c.cfg.Broken(l.field) {
+			c.claim(l.field+".name", o.limitName(from, l, nil))
 			continue
 		}
 		before := len(c.problems)
-		k := c.counter(field, &from[i])
+		k := c.counter(l.field, l.Limit)
 		k.limit.Mode = max(k.limit.Mode, o.mode)
-		k.limit.Name = o.limitName(from, i, &k)
-		c.claim(field+".name", k.limit.Name)
+		k.limit.Name = o.limitName(from, l, &k)
+		c.claim(l.field+".name", k.limit.Name)
 		if config.HasErrors(c.problems[before:]) || k.limit.Mode == weir.Off || k.limit.Name == "" {
 			continue
 		}
@@ -54,9 +70,9 @@ func (c *compiler) limitsOf(o owner, from []config.Limit) []counter {
 	return counters
 }
 
-// limitName returns the name of from[i], compiled to k, or nothing if that depends on what is broken.
-func (o *owner) limitName(from []config.Limit, i int, k *counter) string {
-	switch name := from[i].Name; {
+// limitName returns the name of l, one of from, compiled to k, or nothing if that depends on what is broken.
+func (o *owner) limitName(from []listed, l listed, k *counter) string {
+	switch name := l.Name; {
 	case name != "" || o.name == "":
 		return name
 	case len(from) == 1:

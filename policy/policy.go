@@ -20,6 +20,8 @@ type Policy struct {
 	unresolved      unresolved
 	exemptAddresses ranges
 	allowed         allowed
+	keysUnknown     bool     // see WithoutKeys
+	planNames       []string // sorted
 	exemptPreflight bool
 	rejectAmbiguous bool
 	paths           matching
@@ -29,6 +31,7 @@ type Policy struct {
 	routeIndex      index
 	firewalls       []Firewall
 	mask            *mask.Masker
+	ownLimits       *Rule // what asking for one's own limits falls under; nil: nobody may
 }
 
 // unresolved is what happens to clients that could not be resolved.
@@ -44,7 +47,9 @@ const (
 func (p *Policy) Identify(d *weir.Decision) { p.resolver.Resolve(&d.Request, &d.Client) }
 
 // Match fills d.Rule from d.Request and d.Client. When it decides by itself (an exemption, a bad or
-// ambiguous path, an unresolved client that is rejected) it fills the action, too, and returns nil.
+// ambiguous path, an unresolved client that is rejected, a key that is missing) it fills the action, too, and
+// returns nil. A key that is given and wrong is counted before it is refused, wherever anything is counted, and
+// on exempt rules by the default rule: guessing keys has a limit.
 func (p *Policy) Match(d *weir.Decision) *Rule {
 	if p.Disabled {
 		return settle(d, weir.Pass, weir.Disabled, http.StatusOK)
@@ -57,16 +62,28 @@ func (p *Policy) Match(d *weir.Decision) *Rule {
 	if f == ambiguous && p.rejectAmbiguous {
 		return settle(d, weir.Reject, weir.AmbiguousPath, http.StatusBadRequest)
 	}
+	p.refuseUnknownPlan(&d.Client)
 	r, also := p.find(&d.Request, path), (*Rule)(nil)
+	asking := [2]*Rule{r, r} // for a key, by each way to read the path
 	d.Firewall = &r.Firewall
 	if f != plain {
 		d.Firewall = p.strictest(&d.Request, r)
+		asking[1] = p.find(&d.Request, p.paths.literal(d.Request.Path))
 		r, also = p.careful(&d.Request, r)
 	}
+	if d.Request.OwnLimits && p.ownLimits != nil {
+		r, also = p.ownLimits, nil
+	}
+	exemption := p.exempts(d, r)
+	if wrongKey(&d.Client) && (exemption == weir.ExemptRule || exemption == weir.Preflight) {
+		r, exemption = p.counting(r), ""
+	}
 	d.Rule = &r.Rule
-	switch exemption := p.exempts(d, r); {
+	switch lacking, status := p.lacking(d, asking, exemption); {
 	case d.Client.Source == weir.Unresolved && p.unresolved == rejectUnresolved:
 		return settle(d, weir.Reject, weir.ClientUnresolved, http.StatusForbidden)
+	case lacking != "":
+		return settle(d, weir.Reject, lacking, status)
 	case exemption != "":
 		return settle(d, weir.Pass, exemption, http.StatusOK)
 	case also != nil:
@@ -166,11 +183,15 @@ func (p *Policy) Upstream(d *weir.Decision) int {
 // Rules returns the rules in the order of the file, the default last.
 func (p *Policy) Rules() []*Rule { return slices.Clone(p.rules) }
 
-// Names returns the names of all rules, the default's last. There are no others in any decision.
+// Names returns the names of all rules, the default's last, and that of [OwnLimitsRule] if there is one. There
+// are no others in any decision.
 func (p *Policy) Names() []string {
 	names := make([]string, len(p.rules))
 	for i, r := range p.rules {
 		names[i] = r.Name
+	}
+	if p.ownLimits != nil {
+		names = append(names, OwnLimitsRule)
 	}
 	return names
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 
@@ -14,8 +15,9 @@ type Rule struct {
 	pattern      pattern
 	usable       bool // the pattern is one; false only while compiling
 	paths        matching
-	counters     []counter // those for every request, then the rule's own
-	keepsOut     bool      // a limit of the rule's own refuses
+	counters     []counter            // those for every request, then the rule's own
+	plans        map[string][]counter // what is charged in place of counters, by plan
+	keepsOut     bool                 // a limit of the rule's own refuses
 	cost         int64
 	onlyStatuses []int
 	skipMethods  []string
@@ -30,7 +32,8 @@ type counter struct {
 	label string // what stands between the tag and the parts of its keys
 	per   []part
 	tiers []tier
-	own   bool // the rule's, not for every request
+	own   bool   // the rule's, not for every request
+	plan  string // whose keys alone it counts, or empty
 }
 
 // A tier counts the same asker in a wider IPv6 network, in parallel and with a wider limit.
@@ -64,9 +67,10 @@ func (r *Rule) Hits(d *weir.Decision) {
 // hits appends the hits on r's own limits, and on those for every request if all is set.
 func (r *Rule) hits(d *weir.Decision, all bool) {
 	w := keyWriter{d: d, rule: r}
-	skipped := slices.Contains(r.skipMethods, d.Request.Method)
-	for i := range r.counters {
-		c := &r.counters[i]
+	skipped := slices.Contains(r.skipMethods, d.Request.Method) && !wrongKey(&d.Client)
+	counters := r.charged(&d.Client)
+	for i := range counters {
+		c := &counters[i]
 		if c.own && skipped || !c.own && !all {
 			continue
 		}
@@ -86,13 +90,14 @@ func (r *Rule) chargeTiers(d *weir.Decision, c *counter, w *keyWriter) {
 	}
 }
 
-// charge appends a hit on l. One that depends on the answer is a look until that is known.
+// charge appends a hit on l. One that depends on the answer is a look until that is known; to a wrong key Weir
+// itself answers.
 func (r *Rule) charge(d *weir.Decision, c *counter, l *weir.Limit, k key) {
 	h := weir.Hit{Limit: l, Key: k.text, TagLen: k.tag, N: r.cost, OnFailure: r.OnFailure}
 	switch {
 	case l.Algorithm == weir.Concurrency:
 		h.N = 1
-	case c.own && r.onlyStatuses != nil:
+	case c.own && r.onlyStatuses != nil && !wrongKey(&d.Client):
 		d.OnlyStatuses = r.onlyStatuses
 		d.Deferred = append(d.Deferred, h)
 		h.N = 0
@@ -100,8 +105,16 @@ func (r *Rule) charge(d *weir.Decision, c *counter, l *weir.Limit, k key) {
 	d.Hits = append(d.Hits, h)
 }
 
-// Decide fills in what follows from d.Statuses, or from the store's failure to answer.
+// Decide fills in what follows from d.Statuses, or from the store's failure to answer. A wrong key is refused
+// whatever they say.
 func (r *Rule) Decide(d *weir.Decision, err error) {
+	r.decide(d, err)
+	if wrongKey(&d.Client) && !d.Refused() {
+		d.Refuse(whyWrong(&d.Client), http.StatusUnauthorized)
+	}
+}
+
+func (r *Rule) decide(d *weir.Decision, err error) {
 	paid := takeOnce(d)
 	if err != nil {
 		r.decideUncounted(d)
@@ -137,26 +150,37 @@ type Limit struct {
 	*weir.Limit
 	Per     []string      // what it is counted per; empty if it is one count for all
 	Global  bool          // it holds for every request that is not exempt
+	Plan    string        // whose keys alone it counts, or empty
 	Tiers   []*weir.Limit // the limits of wider IPv6 networks
 	Charges int64         // what a request costs
 }
 
-// Limits returns what the rule charges, the limits for every request first.
+// Limits returns what the rule charges, the limits for every request first, those of plans last.
 func (r *Rule) Limits() []Limit {
 	limits := make([]Limit, 0, len(r.counters))
 	for i := range r.counters {
-		c := &r.counters[i]
-		l := Limit{Limit: c.limit, Global: !c.own, Charges: r.cost}
-		if c.limit.Algorithm == weir.Concurrency {
-			l.Charges = 1
+		limits = append(limits, r.limit(&r.counters[i]))
+	}
+	for _, plan := range slices.Sorted(maps.Keys(r.plans)) {
+		for i := range r.plans[plan] {
+			if c := &r.plans[plan][i]; c.plan != "" {
+				limits = append(limits, r.limit(c))
+			}
 		}
-		for _, p := range c.per {
-			l.Per = append(l.Per, p.String())
-		}
-		for _, t := range c.tiers {
-			l.Tiers = append(l.Tiers, t.limit)
-		}
-		limits = append(limits, l)
 	}
 	return limits
+}
+
+func (r *Rule) limit(c *counter) Limit {
+	l := Limit{Limit: c.limit, Global: !c.own, Plan: c.plan, Charges: r.cost}
+	if c.limit.Algorithm == weir.Concurrency {
+		l.Charges = 1
+	}
+	for _, p := range c.per {
+		l.Per = append(l.Per, p.String())
+	}
+	for _, t := range c.tiers {
+		l.Tiers = append(l.Tiers, t.limit)
+	}
+	return l
 }

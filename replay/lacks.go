@@ -30,6 +30,9 @@ func lacks(p *policy.Policy, has *accesslog.Has) (list []Lack, without map[*weir
 		if r.Host != "*" && !has.Host {
 			list = append(list, Lack{Rule: r.Name, Why: "it takes requests by host, which the log does not have"})
 		}
+		if r.RequireKey {
+			list = append(list, Lack{Rule: r.Name, Why: "it asks for a key, which the log does not have: every request is taken to bear one that is good"})
+		}
 		late := deferred(r)
 		for _, l := range r.Limits() {
 			why := lacksOf(&l, has)
@@ -55,6 +58,9 @@ func lacks(p *policy.Policy, has *accesslog.Has) (list []Lack, without map[*weir
 
 // lacksOf says what the log lacks for l, or nothing.
 func lacksOf(l *policy.Limit, has *accesslog.Has) string {
+	if l.Plan != "" {
+		return "it counts the keys of plan " + l.Plan + ", which the log does not have"
+	}
 	if l.Algorithm == weir.Concurrency && !has.Duration {
 		return "it counts what is in flight, and the log has no durations"
 	}

@@ -138,6 +138,24 @@ default: {limits: [{rate: 9/1m}]}
 	}
 }
 
+// A log does not tell who had a key: all are taken to have had one, and nothing is counted by plan.
+func TestKeysAreNotReplayable(t *testing.T) {
+	verdicts, report := play(t, `{client} {start} {method} {path}`, `
+rules: [{name: api, path: /api, require_key: true, scopes: [read], limits: [{rate: 1/1h}, {name: keys, rate: 0/1h, per: key}]}]
+plans: {free: {quota: [1/day], limits: [{rule: api, rate: 2/1h}]}}
+default: {limits: []}
+`, "10.0.0.1 1000 GET /api\n10.0.0.1 1000 GET /api\n10.0.0.1 1001 GET /\n", nil)
+	want := []Lack{
+		{"api", "", "it asks for a key, which the log does not have: every request is taken to bear one that is good"},
+		{"api", "keys", "it counts per key, which the log does not have"},
+		{"api", "free/api", "it counts the keys of plan free, which the log does not have"},
+		{"", "free/day", "it counts the keys of plan free, which the log does not have"},
+	}
+	if diff := cmp.Diff(want, report.Policy.NotReplayable); diff != "" || verdicts != "+R+" {
+		t.Errorf("%s (-want +got):\n%s", verdicts, diff)
+	}
+}
+
 // A format without a status cannot tell what counts by it.
 func TestNoStatus(t *testing.T) {
 	verdicts, report := play(t, `{client} {start} {method} {path}`, "rules: [{name: login, path: /, count: {only_statuses: [401]}, limits: [{rate: 0/1h}]}]",

@@ -30,10 +30,11 @@ type side struct {
 }
 
 func newSide(p Policy, has *accesslog.Has, t tally) *side {
-	s := &side{name: p.Name, policy: p.Policy, store: memory.New(memory.Options{MaxKeys: p.MaxKeys}), prober: newProber(p.Policy, has), tally: t}
-	lacks, without := lacks(p.Policy, has)
+	keyless := p.Policy.WithoutKeys()
+	s := &side{name: p.Name, policy: keyless, store: memory.New(memory.Options{MaxKeys: p.MaxKeys}), prober: newProber(keyless, has), tally: t}
+	lacks, without := lacks(keyless, has)
 	s.lacks = lacks
-	s.snapshot = &engine.Snapshot{Policy: p.Policy, Store: s.store}
+	s.snapshot = &engine.Snapshot{Policy: keyless, Store: s.store}
 	if len(without) > 0 {
 		s.snapshot.Store = &partial{s.store, without}
 	}

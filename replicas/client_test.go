@@ -15,6 +15,8 @@ type crowd struct {
 	t    testing.TB
 	http *http.Client
 	next atomic.Int64 // of the clients that nobody has been yet
+
+	token atomic.Pointer[string] // that all bear; nil: none
 }
 
 func newCrowd(t testing.TB) *crowd {
@@ -44,6 +46,9 @@ func (c *crowd) ask(url, client string) answer {
 		return answer{}
 	}
 	req.Header.Set("X-Forwarded-For", client)
+	if token := c.token.Load(); token != nil {
+		req.Header.Set("Authorization", "Bearer "+*token)
+	}
 	began := time.Now()
 	res, err := c.http.Do(req)
 	if err != nil {

@@ -174,7 +174,8 @@ func (r *replica) metrics() map[string]float64 {
 func seriesOf(text io.Reader) map[string]float64 {
 	all := map[string]float64{}
 	for lines := bufio.NewScanner(text); lines.Scan(); {
-		series, value, _ := strings.Cut(lines.Text(), " ")
+		at := max(0, strings.LastIndexByte(lines.Text(), ' ')) // labels may have spaces in them
+		series, value := lines.Text()[:at], strings.TrimSpace(lines.Text()[at:])
 		v, _ := strconv.ParseFloat(value, 64) // comments are not asked for
 		name, _, labels := strings.Cut(series, "{")
 		all[series] += v

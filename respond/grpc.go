@@ -75,7 +75,7 @@ func (r *Responder) refuseGRPC(w http.ResponseWriter, req *http.Request, to form
 		w.Header().Set("Access-Control-Expose-Headers", r.exposed())
 	}
 	trailers := append(grpcStatus(p), [2]string{"grpc-retry-pushback-ms", "-1"})
-	if p.name != "" {
+	if p.name != "" || p.wait > 0 {
 		details := base64.RawStdEncoding.EncodeToString(appendStatus(nil, p))
 		trailers = append(trailers, [2]string{"grpc-status-details-bin", details})
 	}

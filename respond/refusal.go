@@ -26,6 +26,7 @@ func (r *Responder) Refusal(w http.ResponseWriter, req *http.Request, d *weir.De
 		f.add("Connection", "close")
 	}
 	r.addLimits(&f, d)
+	r.addChallenge(&f, d)
 	f.add("Access-Control-Expose-Headers", r.exposed())
 	*b = r.send(w, req, &f, &p)
 	return p.status
@@ -121,6 +122,8 @@ func refusalOf(b []byte, d *weir.Decision) problem {
 	case p.status == http.StatusServiceUnavailable:
 		p.name, p.title = "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints"
 		p.wait = 1
+	case d.Ban != nil:
+		p.wait = retryAfter(d)
 	}
 	p.detail = string(appendDetail(b, d, p.wait))
 	return p
@@ -139,6 +142,9 @@ func retryAfter(d *weir.Decision) int64 {
 func appendDetail(b []byte, d *weir.Decision, wait int64) []byte {
 	var few [8]*weir.Status
 	tightest := tightestFirst(few[:0], d)
+	if d.Ban != nil {
+		return appendBanned(b, wait)
+	}
 	if len(tightest) == 0 || tightest[0].Allowed || d.Reason != weir.OverLimit && d.Reason != weir.TooManyHeld {
 		return append(b, details(d)...)
 	}
@@ -151,6 +157,17 @@ func appendDetail(b []byte, d *weir.Decision, wait int64) []byte {
 		return append(b, ") is below what one such request costs."...)
 	}
 	b = append(b, left(tightest[0])...)
+	b = append(b, " Retry after "...)
+	b = strconv.AppendInt(b, wait, 10)
+	return append(b, " s."...)
+}
+
+// appendBanned appends what a banned asker is told: until when, and neither by whom nor why.
+func appendBanned(b []byte, wait int64) []byte {
+	b = append(b, "This client is banned."...)
+	if wait == 0 {
+		return b
+	}
 	b = append(b, " Retry after "...)
 	b = strconv.AppendInt(b, wait, 10)
 	return append(b, " s."...)
@@ -175,6 +192,18 @@ func details(d *weir.Decision) string {
 		return "The path can be read in more than one way."
 	case weir.BadRequest:
 		return "The request target is not valid."
+	case weir.KeyMissing:
+		return "The request needs an API key or a token."
+	case weir.KeyRefused:
+		return "The API key or token is not valid."
+	case weir.KeyAmbiguous:
+		return "The request bears two API keys or tokens that differ."
+	case weir.KeyUnverifiable:
+		return "The API key or token cannot be verified at the moment."
+	case weir.ScopeMissing:
+		return "The API key or token is not meant for this."
+	case weir.BannedClient:
+		return "Requests from this client are refused at the moment."
 	case weir.AttackFound:
 		return "The request looks like an attack. If it is none, tell the service's operator the incident."
 	case weir.Uninspectable:

@@ -20,6 +20,10 @@ type Options struct {
 	ProblemTypeBase string
 	// HTML answers askers that prefer it with a page.
 	HTML bool
+	// Bearer says that tokens or keys are read as Authorization: Bearer.
+	Bearer bool
+	// KeyHeader is the field that API keys are read from. Empty: none.
+	KeyHeader string
 	// AllowOrigin is what scripts of other origins may read: *, an origin, or several separated by
 	// commas. Empty: nothing.
 	AllowOrigin string
@@ -34,6 +38,8 @@ type Responder struct {
 	html     bool
 	typeBase string
 	expose   string   // what Access-Control-Expose-Headers says; empty: exposeDraft
+	bearer   bool     // tokens are read
+	keyField string   // where API keys are read; empty: nowhere
 	anyone   bool     // every origin may read
 	origins  []string // these may read
 
@@ -60,6 +66,8 @@ func New(o Options) *Responder {
 		epoch:    o.LegacyReset == "epoch",
 		html:     o.HTML,
 		typeBase: o.ProblemTypeBase,
+		bearer:   o.Bearer,
+		keyField: o.KeyHeader,
 	}
 	switch o.Headers {
 	case "legacy":

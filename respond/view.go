@@ -16,7 +16,7 @@ type Decision struct {
 	MatchedBy *MatchedBy `json:"matched_by"`
 	Limits    []Limit    `json:"limits"`
 	WAF       WAF        `json:"waf"`
-	Ban       *string    `json:"ban"`
+	Ban       *Ban       `json:"ban"`
 	Action    string     `json:"action"`
 	Reason    string     `json:"reason"`
 	Status    int        `json:"status"`
@@ -35,6 +35,25 @@ type Client struct {
 	Plan     *string    `json:"plan"`
 	Hops     []weir.Hop `json:"hops"`
 	Warnings []string   `json:"warnings"`
+}
+
+// A Ban is the one that answers the request. It is for operators: an asker is told when it ends, and no more.
+type Ban struct {
+	Subject string     `json:"subject"`
+	Since   time.Time  `json:"since"`
+	Until   *time.Time `json:"until"` // null: when it is lifted
+	Reason  string     `json:"reason"`
+	Author  string     `json:"author"` // name of the admin token, or penalty
+}
+
+// ViewBan returns b as it is shown.
+func ViewBan(b *weir.Ban) Ban {
+	v := Ban{Subject: b.Subject, Since: b.Since.UTC(), Reason: b.Reason, Author: b.Author}
+	if !b.Until.IsZero() {
+		until := b.Until.UTC()
+		v.Until = &until
+	}
+	return v
 }
 
 // MatchedBy is the pattern of the rule; * where any will do.
@@ -80,6 +99,10 @@ func View(d *weir.Decision) Decision {
 		Shadow:   append([]string{}, ShadowRefusals(d)...),
 		Degraded: d.Degraded,
 		Front:    d.Request.Front,
+	}
+	if d.Ban != nil {
+		ban := ViewBan(d.Ban)
+		v.Ban = &ban
 	}
 	if d.Rule != nil {
 		v.Rule = &d.Rule.Name
@@ -153,6 +176,42 @@ func viewLimit(h *weir.Hit, s *weir.Status) Limit {
 	if !s.Allowed && s.RetryAfter != weir.Never {
 		wait := round(s.RetryAfter)
 		v.RetryAfter = &wait
+	}
+	return v
+}
+
+// OwnLimits are what an asker is told of its limits; those that enforce nothing are not shown.
+type OwnLimits struct {
+	Client OwnClient  `json:"client"`
+	Limits []OwnLimit `json:"limits"`
+	More   int        `json:"more"` // limits that are not shown, being too many
+}
+
+// OwnClient is whom the limits are counted for.
+type OwnClient struct {
+	Key    string  `json:"key"` // the address, as it is counted
+	APIKey *string `json:"api_key"`
+	Plan   *string `json:"plan"`
+}
+
+// OwnLimit is one limit, as it stands. Durations are in seconds.
+type OwnLimit struct {
+	Name       string   `json:"name"`
+	Rate       string   `json:"rate"`
+	Limit      int64    `json:"limit"`
+	Remaining  int64    `json:"remaining"`
+	ResetAfter float64  `json:"reset_after"`
+	RetryAfter *float64 `json:"retry_after"` // null if something is left, or if no waiting helps
+}
+
+// ViewOwn returns d, whose hits are looks at the counters of its client, as that is shown to it.
+func ViewOwn(d *weir.Decision) OwnLimits {
+	c := viewClient(&d.Client)
+	v := OwnLimits{Client: OwnClient{c.Key, c.APIKey, c.Plan}, Limits: []OwnLimit{}}
+	for i := range d.Hits {
+		if l := viewLimit(&d.Hits[i], &d.Statuses[i]); d.Hits[i].Limit.Mode == weir.Enforce {
+			v.Limits = append(v.Limits, OwnLimit{l.Name, l.Rate, d.Hits[i].Limit.Capacity(), l.Remaining, l.ResetAfter, l.RetryAfter})
+		}
 	}
 	return v
 }

@@ -148,6 +148,9 @@ func writeDecision(w io.Writer, d *weir.Decision) error {
 func tellDecision(w io.Writer, e admin.Explanation, d *weir.Decision) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(t, "client\t%s\tfound: %s\n", e.Client.Key, e.Client.Source)
+	if e.Client.APIKey != nil {
+		fmt.Fprintf(t, "\tkey\t%s%s\n", *e.Client.APIKey, planWord(e.Client.Plan))
+	}
 	for _, h := range e.Client.Hops {
 		fmt.Fprintf(t, "\t%s\t%s, named by %s\n", h.Address, trustWord(h.Trusted), h.By)
 	}
@@ -195,6 +198,13 @@ func tellInspection(w io.Writer, i *weir.Inspection) {
 	for _, m := range i.Matches {
 		fmt.Fprintf(w, "\t%s\t%s in %s %s, score %d: %s\n", m.Rule, m.Class, m.Location, m.Name, m.Score, m.Fragment)
 	}
+}
+
+func planWord(plan *string) string {
+	if plan == nil {
+		return ""
+	}
+	return ", plan " + *plan
 }
 
 func trustWord(trusted bool) string {

@@ -83,7 +83,7 @@ func rootCommand() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), verifyCommand(), topCommand(), exportCommand(),
+	root.AddCommand(runCommand(), demoCommand(), checkCommand(), explainCommand(), verifyCommand(), topCommand(), keyCommand(), banCommand(), exportCommand(),
 		replayCommand(), suggestCommand(), versionCommand())
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os/signal"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ type screen struct {
 	top   admin.Top
 	known time.Time // when top came; zero: nothing came yet
 	fault error     // why nothing newer came, or nil
+
+	ban  *admin.NewBan // to be asked for; nil: none
+	said string        // what came of the last one, until a key is pressed
 }
 
 // A prompt is a line that is being written.
@@ -47,6 +51,7 @@ func commands() []command {
 		{'s', "sort", "by requests, or by refusals", func(s *screen) { next(&s.asked.sort, orders()) }},
 		{'w', "window", "1 minute, 1 hour, 24 hours", func(s *screen) { next(&s.asked.window, windows()) }},
 		{'/', "filter", "only keys that contain a text; an empty one shows all", (*screen).askFilter},
+		{'b', "ban", "an address, a network or key:ID for 10 minutes; weir ban does more", (*screen).askBan},
 		{' ', "space pause", "keep what is shown, or go on", func(s *screen) { s.paused = !s.paused }},
 		{'?', "help", "these keys, or back", func(s *screen) { s.help = !s.help }},
 	}
@@ -89,7 +94,7 @@ func (s *screen) run(ctx context.Context) error {
 func (s *screen) live(ctx context.Context) error {
 	tick := time.NewTicker(s.asked.every)
 	defer tick.Stop()
-	answers, keys := make(chan answer, 1), s.keys()
+	answers, keys, banned := make(chan answer, 1), s.keys(), make(chan string, 1)
 	asking := false
 	for s.show(s.lines()) == nil { // else nobody looks any more
 		again := false
@@ -100,6 +105,8 @@ func (s *screen) live(ctx context.Context) error {
 			asking = false
 			s.take(a)
 			again = a.to != s.asked
+		case s.said = <-banned:
+			again = true
 		case <-tick.C:
 			again = !s.paused
 		case key := <-keys:
@@ -108,6 +115,16 @@ func (s *screen) live(ctx context.Context) error {
 				return nil
 			}
 			again = before != s.asked
+			if s.ban != nil {
+				running, body := s.asked.running, *s.ban
+				s.ban = nil
+				go func() {
+					select {
+					case banned <- askToBan(ctx, &running, body):
+					case <-ctx.Done():
+					}
+				}()
+			}
 		}
 		if again && !asking {
 			asking = true
@@ -134,6 +151,7 @@ func (s *screen) take(a answer) {
 
 // press does what a key is for, and reports whether that is to end.
 func (s *screen) press(key rune) (quit bool) {
+	s.said = ""
 	switch {
 	case key == ctrlC || key == ctrlD:
 		return true
@@ -175,6 +193,31 @@ func (s *screen) askFilter() {
 	s.prompt = &prompt{"only keys that contain: ", s.asked.filter, func(text string) { s.asked.filter = text }}
 }
 
+// bannedFor is for how long weir top bans.
+const bannedFor = "10m"
+
+// askBan asks whom to ban, and offers the first client that is shown.
+func (s *screen) askBan() {
+	who, shown := "", s.top
+	if s.asked.choose(&shown); s.asked.by == rankings()[0] && len(shown.Entries) > 0 {
+		who = shown.Entries[0].Key
+	}
+	s.prompt = &prompt{"ban for " + bannedFor + ": ", who, func(text string) {
+		if text != "" {
+			s.ban = &admin.NewBan{Subject: text, For: bannedFor, Reason: "weir top"}
+		}
+	}}
+}
+
+// askToBan says in one line what came of asking for a ban.
+func askToBan(ctx context.Context, running *adminClient, body admin.NewBan) string {
+	var made admin.Ban
+	if err := running.ask(ctx, http.MethodPost, "/api/v1/bans", body, &made); err != nil {
+		return "NOT BANNED: " + visible(err.Error())
+	}
+	return visible(made.Subject) + " is banned " + banEnd(&made)
+}
+
 // lines are what is to be seen.
 func (s *screen) lines() []string {
 	width, height := s.size()
@@ -203,6 +246,9 @@ func (s *screen) title() string {
 	parts := []string{"weir top", "by " + s.asked.by, "last " + s.asked.window, "most " + s.asked.sort}
 	if s.asked.filter != "" {
 		parts = append(parts, fmt.Sprintf("only %q", s.asked.filter))
+	}
+	if s.said != "" {
+		parts = append(parts, s.said)
 	}
 	if s.paused {
 		parts = append(parts, "PAUSED")

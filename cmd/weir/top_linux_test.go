@@ -95,6 +95,10 @@ func newStage(t *testing.T) *stage {
 		if s.down.Load() {
 			panic(http.ErrAbortHandler)
 		}
+		if r.Method == http.MethodPost {
+			banned(w, r)
+			return
+		}
 		q, n := r.URL.Query(), s.asked.Add(1)
 		top := admin.Top{By: q.Get("by"), Window: q.Get("window"), Step: 10, Requests: 1000 + uint64(n), Entries: []admin.TopEntry{
 			{Rank: 1, Key: "loud-" + q.Get("by") + "-" + q.Get("window") + "-" + q.Get("sort"), Requests: 900, Spark: []uint64{1, 2, 3}}, {Rank: 2, Key: "evil-\x1b[31m", Requests: 9, Refused: 7},
@@ -106,6 +110,20 @@ func newStage(t *testing.T) *stage {
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// banned answers as if a client was banned, but for this machine.
+func banned(w http.ResponseWriter, r *http.Request) {
+	var body admin.NewBan
+	_ = json.NewDecoder(r.Body).Decode(&body) // the test sees what is missing
+	if body.Subject == "127.0.0.1" {
+		w.WriteHeader(http.StatusConflict)
+		_ = json.NewEncoder(w).Encode(admin.Problem{Status: http.StatusConflict, Detail: "this is this machine"})
+		return
+	}
+	until := time.Date(2126, 1, 2, 3, 4, 5, 0, time.Local)
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(admin.Ban{Subject: body.Subject + " for " + body.For, Until: &until})
 }
 
 // begin runs weir top in p, between two words and with what the terminal is set to afterwards.
@@ -166,6 +184,27 @@ func TestTopOnANarrowTerminal(t *testing.T) {
 	s, p := newStage(t), newPane(t, 44, 12)
 	p.begin(s, "")
 	p.shows("REQUESTS  REFUSED  CLIENT", "loud-client", "!SHARE")
+	p.press("q")
+	p.ended()
+}
+
+// The loudest client is offered for a ban, and any other can be named; what came of it is said until the next key.
+func TestTopBans(t *testing.T) {
+	s, p := newStage(t), newPane(t, 140, 20)
+	p.begin(s, "")
+	p.press("b")
+	p.shows("ban for 10m: loud-client-1m-requests_")
+	p.press("Escape")
+	p.shows("q quit", "!ban for 10m")
+	p.press("b", "Enter")
+	p.shows("loud-client-1m-requests for 10m is banned until 2126-01-02 03:04:05", "q quit")
+	p.press("z")
+	p.shows("!is banned until")
+	p.press("v", "b")
+	p.shows("ban for 10m: _") // a path cannot be banned
+	p.press("-l", "127.0.0.1")
+	p.press("Enter")
+	p.shows("NOT BANNED: this is this machine")
 	p.press("q")
 	p.ended()
 }

@@ -29,7 +29,7 @@ func Redis(c *config.Config, b embedded.Beside) (*embedded.Shared, error) {
 		_ = s.Close() // nobody has used it
 		return nil, err
 	}
-	return &embedded.Shared{Store: s, Gauges: s.Gauges(), Close: s.Close}, nil
+	return &embedded.Shared{Store: s, Gauges: s.Gauges(), Bans: s.Register("bans"), Close: s.Close}, nil
 }
 
 // A Store counts in Redis or, for a while, this process's share in memory. It is safe for concurrent use.
@@ -94,6 +94,9 @@ func (s *Store) Close() error {
 	return s.redis.Close()
 }
 
+// Register returns what processes share under a name beside their counts.
+func (s *Store) Register(name string) *redis.Register { return s.redis.Register(name) }
+
 // Gauges are what the metrics tell of Redis.
 func (s *Store) Gauges() journal.Gauges {
 	return journal.Gauges{
@@ -139,6 +142,8 @@ func (s *Store) Announce(c *config.Config) error {
 func countsBy(c *config.Config) (string, error) {
 	only := config.Default()
 	only.Client, only.Limits, only.Rules, only.Default = c.Client, c.Limits, c.Rules, c.Default
+	only.Plans, only.Keys.Required = c.Plans, c.Keys.Required
+	only.JWT.Claim, only.JWT.PlanClaim = c.JWT.Claim, c.JWT.PlanClaim
 	print, err := only.Hash()
 	return print[:min(12, len(print))], err
 }

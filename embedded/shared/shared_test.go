@@ -187,9 +187,30 @@ func TestCountsBy(t *testing.T) {
 		rules + "client: {ipv4_prefix: 24}\n":                                                       false,
 		rules + "limits: [{name: site, rate: 600/1m}]\n":                                            false,
 		rules + "default: {limits: []}\n":                                                           false,
+		rules + "plans: {free: {quota: [10/day]}}\n":                                                false,
+		rules + "keys: {required: true}\n":                                                          false,
+		rules + "jwt: {jwks_file: keys.json, plan_claim: plan}\n":                                   false,
+		rules + "jwt: {jwks_file: keys.json}\n":                                                     true,
 	} {
 		if got := print(yaml); (got == base) != same || len(got) != 12 || strings.Contains(got, " ") {
 			t.Errorf("%q, like %q: want the same %v\n%s", got, base, same, yaml)
+		}
+	}
+}
+
+// A ban that one program's penalty makes holds in the others, too.
+func TestProgramsShareBans(t *testing.T) {
+	server := redistest.Start(t)
+	yaml := ten(server) + "penalties: [{after: 5 denials in 1h, ban: 1h}]\nclient: {ipv4_prefix: 24}\n"
+	one, two := launch(t, yaml), launch(t, yaml)
+	one.passes(20)
+	for until := time.Now().Add(30 * time.Second); !two.metric("weir_bans 1") && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+	}
+	for name, p := range map[string]*program{"one": one, "two": two} {
+		w := httptest.NewRecorder()
+		p.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if w.Code != http.StatusForbidden || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s answers %d, Retry-After %q; want the ban", name, w.Code, w.Header().Get("Retry-After"))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/credential"
 	"github.com/weirgate/weir/internal/mark"
 	"github.com/weirgate/weir/respond"
 )
@@ -24,6 +25,7 @@ func passed(s *engine.Snapshot, d *weir.Decision) *authpb.CheckResponse {
 	ok := &authpb.OkHttpResponse{}
 	if !s.Policy.Disabled {
 		tell(ok, d)
+		strip(ok, s.Secrets, d)
 		fields := make(http.Header, 4)
 		s.Respond.Headers(fields, d)
 		ok.ResponseHeadersToAdd = options(fields)
@@ -45,6 +47,16 @@ func tell(ok *authpb.OkHttpResponse, d *weir.Decision) {
 		if !slices.ContainsFunc(fields, func(f mark.Field) bool { return strings.EqualFold(f.Name, name) }) {
 			ok.HeadersToRemove = append(ok.HeadersToRemove, strings.ToLower(name))
 		}
+	}
+}
+
+// strip has Envoy take API keys off the request.
+func strip(ok *authpb.OkHttpResponse, secrets *credential.Places, d *weir.Decision) {
+	for _, name := range secrets.Fields(d.Request.Header) {
+		ok.HeadersToRemove = append(ok.HeadersToRemove, strings.ToLower(name))
+	}
+	if secrets.InQuery(d.Request.Query) {
+		ok.QueryParametersToRemove = []string{secrets.Query}
 	}
 }
 
@@ -89,6 +101,8 @@ func code(status int) codes.Code {
 	switch status {
 	case http.StatusBadRequest:
 		return codes.InvalidArgument
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
 	case http.StatusTooManyRequests:
 		return codes.ResourceExhausted
 	case http.StatusServiceUnavailable:

@@ -74,6 +74,17 @@ func TestNginxOtherStatuses(t *testing.T) {
 	}
 }
 
+// nginx hands on that a key is wanted, and how it is sent.
+func TestNginxWantsAKey(t *testing.T) {
+	t.Parallel()
+	r := open(t, "nginx", plan{yaml: "keys: {required: true}\n" + few})
+	a := r.client().get("/a")
+	if got := a.header.Get("WWW-Authenticate"); a.status != http.StatusUnauthorized || got != `ApiKey realm="weir", header="X-API-Key"` {
+		t.Errorf("HTTP status %d, WWW-Authenticate %q", a.status, got)
+	}
+	problemOf(t, a.body, 401)
+}
+
 // A body goes to the service alone, and nginx announces none to Weir.
 func TestNginxBodies(t *testing.T) {
 	t.Parallel()

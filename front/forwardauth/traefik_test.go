@@ -107,7 +107,7 @@ func TestTraefikStrip(t *testing.T) {
 func TestTraefikTellsTheService(t *testing.T) {
 	f := shippedTraefik(t)
 	copied := f.HTTP.Middlewares["weir-ask"].ForwardAuth.AuthResponseHeaders
-	if diff := cmp.Diff([]string{"X-Weir-Tag", "X-Weir-Shadow"}, copied); diff != "" {
+	if diff := cmp.Diff([]string{"X-Weir-Tag", "X-Weir-Shadow", "X-Weir-Key-Id", "X-Weir-Plan"}, copied); diff != "" {
 		t.Errorf("it copies (-want +got):\n%s", diff)
 	}
 	strip := f.HTTP.Middlewares["weir-strip"].Headers.CustomRequestHeaders

@@ -71,6 +71,7 @@ func (t *transfer) request() *http.Request {
 	t.trace.Got1xxResponse = t.inform
 	out := t.in.WithContext(httptrace.WithClientTrace(t.in.Context(), &t.trace))
 	t.up.aim(&t.url, t.in.URL, t.call.Decision)
+	t.url.RawQuery = t.call.Snapshot.Secrets.WithoutKey(t.url.RawQuery)
 	out.URL = &t.url
 	by := asker{t.call.Decision, t.call.Snapshot.Policy.Resolver()}
 	out.Header = t.up.headers.request(t.in, by)

@@ -55,8 +55,13 @@ func (k *check) answer() {
 // markVariable returns the variable for a header field that tells the service of the decision. HAProxy names
 // the field of a tag: a variable cannot.
 func markVariable(field string) string {
-	if field == "X-Weir-Shadow" {
+	switch field {
+	case "X-Weir-Shadow":
 		return "shadow"
+	case "X-Weir-Key-Id":
+		return "key_id"
+	case "X-Weir-Plan":
+		return "plan"
 	}
 	return "tag"
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/weirgate/weir/config"
@@ -82,9 +81,6 @@ func (r *reference) row(path string, k key, items bool) {
 		variable = "`" + config.Variable(at) + "`"
 	}
 	meaning := strings.ReplaceAll(k.meaning, "|", "\\|")
-	if isPlanned(at) {
-		meaning += " *Not in this version yet.*"
-	}
 	fmt.Fprintf(&r.out, "| `%s` | %s | %s | %s | %s |\n", k.name, r.typeOf(at, k), written(k), variable, meaning)
 }
 
@@ -99,18 +95,13 @@ func isSection(t reflect.Type) bool {
 	return t.Kind() == reflect.Map
 }
 
-// isPlanned reports whether path is of a part that this version does not have.
-func isPlanned(path string) bool {
-	return slices.ContainsFunc(config.Planned(), func(part string) bool { return path == part || strings.HasPrefix(path, part+".") })
-}
-
 // typeOf says what k accepts.
 func (r *reference) typeOf(at string, k key) string {
 	t, below := inner(k.typ)
 	names := map[reflect.Type]string{
 		reflect.TypeFor[config.Duration](): "duration", reflect.TypeFor[config.Rate](): "rate", reflect.TypeFor[config.Size](): "size",
 		reflect.TypeFor[config.ByteRate](): "bytes per second", reflect.TypeFor[config.Multiple](): "multiple",
-		reflect.TypeFor[config.List](): "text or list of texts",
+		reflect.TypeFor[config.List](): "text or list of texts", reflect.TypeFor[config.Offences](): "offences", reflect.TypeFor[config.Terms](): "durations",
 	}
 	kinds := map[reflect.Kind]string{reflect.Bool: "`true` or `false`", reflect.String: "text", reflect.Float64: "number", reflect.Int: "whole number", reflect.Int64: "whole number"}
 	name, ok := names[t]
@@ -140,7 +131,7 @@ func (r *reference) typeOf(at string, k key) string {
 // inner returns the type that t is a list, table or pointer of, and what leads to it in a path.
 func inner(t reflect.Type) (reflect.Type, string) {
 	switch {
-	case t == reflect.TypeFor[config.List]():
+	case t == reflect.TypeFor[config.List](), t == reflect.TypeFor[config.Terms]():
 		return t, ""
 	case t.Kind() == reflect.Pointer:
 		return t.Elem(), ""

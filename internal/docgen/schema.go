@@ -74,6 +74,8 @@ func spellings() object {
 		"Size":     orVariable(object{"type": "integer", "minimum": 0, "maximum": 1 << 40}, pattern(number+"(B|KiB|MiB|GiB|TiB)?")),
 		"ByteRate": orVariable(pattern(size + `/s`)),
 		"Multiple": orVariable(pattern(`[1-9][0-9]*x`)),
+		"Offences": orVariable(pattern(`[1-9][0-9]* (denials?|blocks?|status|statuses) in ` + duration())),
+		"Terms":    orVariable(pattern(duration() + `(\s*,\s*` + duration() + `)*`)),
 		"Rate":     orVariable(pattern(number + `(/| per )(second|minute|hour|day|week|month|d|h|m|s|ms|` + duration() + `)`)),
 	}
 }
@@ -160,6 +162,8 @@ func defaultOf(k key) any {
 // plain returns v as JSON, without what is empty; nil if nothing is left.
 func plain(v reflect.Value) any {
 	switch x := v.Interface().(type) {
+	case config.Offences, config.Terms:
+		return nil // there is none by default
 	case fmt.Stringer:
 		if v.Kind() != reflect.Pointer || !v.IsNil() {
 			return x.String()

@@ -4,6 +4,7 @@ package mark
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/respond"
@@ -14,13 +15,20 @@ type Field struct{ Name, Value string }
 
 const (
 	shadowName = "X-Weir-Shadow"
+	keyName    = "X-Weir-Key-Id"
+	planName   = "X-Weir-Plan"
 	ownPrefix  = "x-weir-"
 )
 
-// Fields returns what the service is told of d: which shadow limits would have refused, and the rule's tag.
-// There is nothing to tell of most.
+// Fields returns what the service is told of d: whose API key or token the request bears and its plan, which
+// shadow limits would have refused, and the rule's tag. There is nothing to tell of most.
 func Fields(d *weir.Decision) []Field {
 	var fields []Field
+	for _, f := range [...]Field{{keyName, d.Client.APIKey}, {planName, d.Client.Plan}} {
+		if f.Value != "" && isPrintable(f.Value) {
+			fields = append(fields, f)
+		}
+	}
 	if shadow := respond.ShadowRefusals(d); shadow != nil {
 		fields = append(fields, Field{shadowName, strings.Join(shadow, ", ")})
 	}
@@ -28,6 +36,12 @@ func Fields(d *weir.Decision) []Field {
 		fields = append(fields, Field{tagName(d), tag(d)})
 	}
 	return fields
+}
+
+// isPrintable reports whether a value, which the claim of a token may be, can stand in a field (RFC 9110 section
+// 5.5).
+func isPrintable(value string) bool {
+	return strings.IndexFunc(value, unicode.IsControl) < 0
 }
 
 // tag returns the limits that were passed, or the reason where there is none.

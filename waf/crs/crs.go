@@ -161,6 +161,9 @@ func (*Rules) Name() string { return "crs" }
 // Thorough is set above paranoia 1.
 func (r *Rules) Thorough() bool { return r.paranoia > 1 }
 
+// Quick reports that no request is sure to be.
+func (*Rules) Quick(*waf.Input) bool { return false }
+
 // Close frees the compiled patterns.
 func (r *Rules) Close() error {
 	return errors.Join(r.engine.(io.Closer).Close(), r.screen.engine.(io.Closer).Close())

@@ -150,14 +150,14 @@ func TestOnlyWhatThereIs(t *testing.T) {
 
 	s.set(func(s *standIn) {
 		s.bodies["session"] = `{"token":"admin","writes":true,"version":"0.5.0","bans":true,"blocked":true,"read_only":""}`
-		s.bodies["bans"] = `{"bans":[{"key":"198.51.100.9/32","reason":"flood","by":"admin","since":"2026-11-30T00:00:00Z","until":"2126-11-30T00:10:00Z"}]}`
+		s.bodies["bans"] = `{"total":1,"bans":[{"subject":"198.51.100.9/32","reason":"flood","author":"admin","since":"2026-11-30T00:00:00Z","until":"2126-11-30T00:10:00Z"}]}`
 	})
 	b.run(chromedp.Reload())
 	b.await(live)
-	b.run(chromedp.Click(css(`[aria-label="Ban 203.0.113.7/32"]`)), chromedp.Click(css("#sure-yes")))
-	b.await(`document.getElementById("said").textContent === "Banned 203.0.113.7/32 for 10m."`)
 	b.run(chromedp.Click(css(`[aria-label="Lift the ban of 198.51.100.9/32"]`)), chromedp.Click(css("#sure-yes")))
 	b.await(`document.getElementById("said").textContent === "The ban of 198.51.100.9/32 is lifted."`)
+	b.run(chromedp.Click(css(`[aria-label="Ban 203.0.113.7/32"]`)), chromedp.Click(css("#sure-yes")))
+	b.await(`document.getElementById("said").textContent === "Banned 203.0.113.7/32 for 10m."`)
 	b.run(chromedp.Click(css("#blocked summary")))
 	b.await(`document.querySelector("#blocked pre").innerText.includes("exclude:")`)
 }

@@ -96,16 +96,31 @@ func (s *standIn) change(w http.ResponseWriter, r *http.Request, path string, wr
 		problem(w, http.StatusForbidden, "read_only", "this token only reads")
 		return
 	}
+	var body struct {
+		Subject, For, Reason string
+		Force                bool
+	}
+	if r.Method == http.MethodPost && json.NewDecoder(r.Body).Decode(&body) != nil {
+		problem(w, http.StatusBadRequest, "bad_request", "body: want JSON")
+		return
+	}
+	if path == "bans" && strings.HasPrefix(body.Subject, "127.") && !body.Force {
+		problem(w, http.StatusConflict, "protected", body.Subject+" is this machine")
+		return
+	}
 	s.changes = append(s.changes, r.Method+" "+path+"?"+r.URL.RawQuery)
-	body, ok := s.bodies[r.Method+" "+path]
-	if refused, isRefused := strings.CutPrefix(body, "422 "); isRefused {
+	if path == "bans" {
+		s.bodies["bans"] = fmt.Sprintf(`{"total":1,"bans":[{"subject":%q,"since":"2026-11-30T00:00:00Z","until":null,"reason":%q,"author":"admin"}]}`, body.Subject, body.Reason)
+	}
+	answer, ok := s.bodies[r.Method+" "+path]
+	if refused, isRefused := strings.CutPrefix(answer, "422 "); isRefused {
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		body = refused
+		answer = refused
 	}
 	if !ok {
-		body = `{"key":"","counters":3}`
+		answer = fmt.Sprintf(`{"key":"","counters":3,"subject":%q,"still_by":""}`, body.Subject)
 	}
-	fmt.Fprint(w, body)
+	fmt.Fprint(w, answer)
 }
 
 func (s *standIn) body(w http.ResponseWriter, path string) {

@@ -22,18 +22,19 @@ export function acts(view, page) {
       title: "Reload the configuration?", text: `All of ${file} takes effect at once or, if anything is wrong with it, nothing.`, yes: "Reload",
       act: async ({ reason }) => reloaded(await ask("reload", { method: "POST", body: { reason } })),
     }, () => page.again("config", "audit", "rules", "shadow")),
-    ban: (key) => sure({
+    ban: (key, done) => sure({
       title: `Ban ${key}?`, text: "Everything it asks for is answered 403 until the ban ends or is lifted.", yes: "Ban", harm: true, lasts: true,
-      act: async ({ reason, lasts }) => {
-        await ask("bans", { method: "POST", body: { key, for: lasts, reason } });
-        return `Banned ${key} for ${lasts}.`;
+      act: async ({ reason, lasts, force }) => {
+        const b = await ask("bans", { method: "POST", body: { subject: key, for: lasts, reason, force } });
+        done?.();
+        return lasts === "" ? `Banned ${b.subject} until the ban is lifted.` : `Banned ${b.subject} for ${lasts}.`;
       },
     }, () => page.again("talkers", "bans")),
     unban: (key) => sure({
       title: `Lift the ban of ${key}?`, text: "It may ask again at once, within its limits.", yes: "Lift",
       act: async ({ reason }) => {
-        await ask(`bans/${encodeURIComponent(key)}?reason=${encodeURIComponent(reason)}`, { method: "DELETE" });
-        return `The ban of ${key} is lifted.`;
+        const r = await ask(`bans/${encodeURIComponent(key)}?reason=${encodeURIComponent(reason)}`, { method: "DELETE" });
+        return `The ban of ${key} is lifted${r.still_by === "" ? "." : `, and that of ${r.still_by} still holds for it.`}`;
       },
     }, () => page.again("bans")),
   };
@@ -56,18 +57,21 @@ function sure({ title, text, yes, harm, lasts, act }, after) {
   byId("sure-for-row").hidden = !lasts;
   byId("sure-fault").textContent = "";
   byId("sure-reason").value = "";
+  byId("sure-force").checked = false;
+  byId("sure-force-row").hidden = true;
   byId("sure-no").onclick = () => dialog.close();
   byId("sure-form").onsubmit = async (e) => {
     e.preventDefault();
     byId("sure-yes").disabled = true;
     try {
-      const done = await act({ reason: byId("sure-reason").value, lasts: byId("sure-for").value });
+      const done = await act({ reason: byId("sure-reason").value, lasts: byId("sure-for").value, force: byId("sure-force").checked });
       for (const open of document.querySelectorAll("dialog[open]")) open.close();
       say(done);
       note(done);
       after();
     } catch (error) {
       byId("sure-fault").textContent = error.message;
+      byId("sure-force-row").hidden = error.code !== "protected"; // the operator may mean it
       after(); // that it was tried may be written down
     } finally {
       byId("sure-yes").disabled = false;

@@ -8,21 +8,24 @@ export const path = () => "blocked?limit=50";
 // absent stands where there is no firewall.
 export const absent = () => empty("Nothing is inspected", "This Weir has no web application firewall, or it is off. What is blocked by one stands here, with what matched and how to exclude it.");
 
-export function show(data) {
+// isWhole reports whether a client is written as it is counted: masked or hashed, it would be others, or nobody.
+const isWhole = (client) => /^[0-9.]+\/32$|^[0-9a-f:]+\/(64|128)$/.test(client);
+
+export function show(data, view, acts) {
   return [
     data.proposals.length > 0 && [h("h3", { key: "proposals-title" }, "If they were harmless"), h("div", { key: "proposals" }, proposals(data.proposals)), h("h3", { key: "blocked-list-title" }, "The last of them")],
     data.blocked.length > 0
-      ? h("div", { key: "blocked" }, requests(data.blocked, "Blocked requests, the newest first"))
+      ? h("div", { key: "blocked" }, requests(data.blocked, "Blocked requests, the newest first", view, acts))
       : empty("Nothing has been blocked", "Every request that was inspected was harmless, as far as the rules can tell."),
     data.insights.length > 0 && [
       h("h3", { key: "insights-title" }, "Passed, and would not at paranoia 2"),
       h("p", { key: "insights-note", class: "note" }, "Of one request in 100, at most one a second. Nothing of this was blocked."),
-      h("div", { key: "insights" }, requests(data.insights, "Requests that passed and that paranoia 2 would block, the newest first")),
+      h("div", { key: "insights" }, requests(data.insights, "Requests that passed and that paranoia 2 would block, the newest first", view, acts)),
     ],
   ];
 }
 
-const requests = (rows, caption) => table({
+const requests = (rows, caption, view, acts) => table({
   caption, rows, key: (b) => b.incident,
   columns: [
     { head: "Time", slim: true, cell: (b) => [h("span", { class: "mono" }, f.time(b.time)), h("span", { class: "under mono" }, b.incident)] },
@@ -31,6 +34,8 @@ const requests = (rows, caption) => table({
     { head: "Score", num: true, cell: (b) => b.score },
     { head: "Request", main: true, wide: true, cell: (b) => [h("span", { class: "mono" }, b.method, " ", b.path), h("span", { class: "under mono" }, b.client)] },
     { head: "Matched", wide: true, cell: (b) => [h("span", { class: "hit" }, b.fragment), h("span", { class: "under" }, "in ", h("span", { class: "mono" }, b.location), b.matches > 1 && `, and ${b.matches - 1} more`)] },
+    ...(view.session.writes && view.session.bans && rows.some((b) => isWhole(b.client)) ? [{ head: "Actions", quiet: true, slim: true, cell: (b) => isWhole(b.client) &&
+      h("button", { type: "button", class: "quiet small", onclick: () => acts.ban(b.client), "aria-label": `Ban ${b.client}: incident ${b.incident}` }, "Ban") }] : []),
     { head: "If it was harmless", wide: true, cell: (b) => (b.exclusion ? exclusion(b.exclusion, "incident " + b.incident) : h("span", { class: "soft" }, "no exclusion is proposed")) },
   ],
 });

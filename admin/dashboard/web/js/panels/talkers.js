@@ -36,7 +36,7 @@ function rows(top, entries, view, acts) {
   if (top.by === "client" && view.session.writes) {
     columns.push({ head: "Actions", quiet: true, slim: true, cell: (e) => h("span", { class: "acts" },
       h("button", { type: "button", class: "quiet small", onclick: () => acts.reset(e.key), "aria-label": "Reset " + e.key }, "Reset"),
-      view.session.bans && h("button", { type: "button", class: "quiet small", onclick: () => acts.ban(e.key), "aria-label": "Ban " + e.key }, "Ban")) });
+      view.session.bans && !e.key.startsWith("unresolved:") && h("button", { type: "button", class: "quiet small", onclick: () => acts.ban(e.key), "aria-label": "Ban " + e.key }, "Ban")) });
   }
   return table({ caption: `The ${nouns2} with the most ${view.sort} in the last ${spans[top.window]}`, columns, rows: entries, key: (e) => e.key, name: "talkers" });
 }
