@@ -135,6 +135,8 @@ func (o *replaying) run(cmd *cobra.Command, names []string) error {
 	switch {
 	case interrupted:
 		return failure{errors.New("interrupted")}
+	case gate >= 0 && report.Lines.Decided == 0:
+		return gateNotMet{fmt.Errorf("no request in the log was decided, which proves nothing about --max-refused %s", o.maxRefused)}
 	case gate >= 0 && report.Policy.RefusedShare > gate:
 		return gateNotMet{fmt.Errorf("%.4f %% of the requests are refused, more than --max-refused %s", 100*report.Policy.RefusedShare, o.maxRefused)}
 	}

@@ -47,6 +47,7 @@ type Rules struct {
 	paranoia int
 	agents   *feed.Words // of scanners
 	files    *feed.Words // that are not for the world
+	classes  *feed.Words // of Java, that attacks load
 }
 
 // always are the files that every set loads, in their order.
@@ -77,6 +78,9 @@ func New(o Options) (*Rules, error) {
 	r.agents, err = listed("scanners-user-agents.data")
 	if err == nil {
 		r.files, err = listed("restricted-files.data")
+	}
+	if err == nil {
+		r.classes, err = listed("java-classes.data")
 	}
 	return r, errors.Join(err, r.probe())
 }
