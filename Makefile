@@ -7,9 +7,9 @@ LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttack
 
 # As the Dockerfile builds: without the race detector all is, so that it is compiled once, and before the test
 # of the Dockerfile, whose time is bounded.
-IMAGE = CGO_ENABLED=0 GOFLAGS="-trimpath -tags=timetzdata -buildvcs=false"
+IMAGE = CGO_ENABLED=0 GOFLAGS="-trimpath -tags=timetzdata,grpcnotrace -buildvcs=false"
 
-.PHONY: build test test-quick timed manifests lint bench docs run fuzz tools
+.PHONY: build test test-quick timed manifests lint bench docs run fuzz tools vuln workflows release
 
 build:
 	$(GO) build -trimpath -o weir ./cmd/weir
@@ -54,3 +54,13 @@ fuzz:
 
 tools:
 	./tools/install
+
+# Known vulnerabilities that the code reaches. Asks the Go vulnerability database; VULNDB=file:///… asks a copy.
+vuln:
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(VULNDB),-db $(VULNDB)) ./...
+
+workflows:
+	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+release:
+	./tools/release

@@ -28,3 +28,14 @@ func TestDependencies(t *testing.T) {
 		t.Errorf("dependencies.txt is not what the binary is made of (-listed +linked):\n%s", diff)
 	}
 }
+
+// TestNobodyExecutesTemplates keeps the binary small: a template may call any method by its name, so where one is executed
+// the linker keeps every exported method of every package, ten megabytes of them.
+func TestNobodyExecutesTemplates(t *testing.T) {
+	for name, p := range goList(t, "-deps", "./cmd/weir") {
+		ours := p.Module != nil && p.Module.Path == module
+		if ours && (slices.Contains(p.Imports, "text/template") || slices.Contains(p.Imports, "html/template")) {
+			t.Errorf("%s imports a template package: write by calls, as replay does", name)
+		}
+	}
+}

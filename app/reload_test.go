@@ -22,7 +22,7 @@ var broken = map[string]string{
 	"unknown_key_store":   "did you mean max_keys?",
 	"unknown_key_waf":     "did you mean mode?",
 	"unknown_key_action":  "did you mean delay?",
-	"later_part":          "not in this version",
+	"penalty_of_nothing":  "want denials, blocks or statuses",
 	"wrong_type":          "found a list",
 	"rate_without_unit":   "want a unit",
 	"negative_window":     "60/-1m",

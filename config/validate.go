@@ -88,7 +88,6 @@ func (c *Config) validate(known []Problem) []Problem {
 	k.plans()
 	k.tokens()
 	k.keyless()
-	k.planned()
 	c.settleBroken(k.bad)
 	return k.problems
 }

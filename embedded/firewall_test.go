@@ -23,7 +23,9 @@ type rules struct {
 
 func (*rules) Name() string   { return "crs" }
 func (*rules) Thorough() bool { return false }
-func (r *rules) Close() error { r.closed++; return nil }
+
+func (*rules) Quick(*waf.Input) bool { return false }
+func (r *rules) Close() error        { r.closed++; return nil }
 func (r *rules) Judge(c *waf.Case) {
 	if r.blocks(c.Input.Query) {
 		c.Report(waf.Finding{Rule: "1", Class: "sqli", Score: 5})

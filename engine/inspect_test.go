@@ -27,10 +27,11 @@ import (
 // judge is a rule set that does as it is told.
 type judge func(c *waf.Case)
 
-func (judge) Name() string        { return "fast" }
-func (judge) Thorough() bool      { return false }
-func (judge) Close() error        { return nil }
-func (j judge) Judge(c *waf.Case) { j(c) }
+func (judge) Name() string          { return "fast" }
+func (judge) Thorough() bool        { return false }
+func (judge) Quick(*waf.Input) bool { return false }
+func (judge) Close() error          { return nil }
+func (j judge) Judge(c *waf.Case)   { j(c) }
 
 // inspecting returns an engine whose firewall judges so, with the slots given.
 func inspecting(t *testing.T, yaml string, j judge, slots *waf.Slots) (*engine.Engine, *journal.Journal, *logged) {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -28,6 +29,7 @@ const (
 // as many as the list holds. The list is the queue to it: what has left the list before it was written is not
 // written. It belongs to one goroutine at a time.
 type blockedFile struct {
+	mu      sync.Mutex // of all below
 	path    string
 	lines   int       // in the file
 	saved   uint64    // so many of what was added to the list are in the file, or not to be
@@ -161,7 +163,12 @@ func (r *blockedRing) size() int {
 // every second; it is called once more when nothing is recorded any longer.
 func (j *Journal) Save() {
 	f, now := j.file, j.now()
-	if f == nil || !f.failed.IsZero() && now.Sub(f.failed) < retryAfter {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.failed.IsZero() && now.Sub(f.failed) < retryAfter {
 		return
 	}
 	err := f.save(j.blocked, now)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -346,6 +347,22 @@ func TestHTML(t *testing.T) {
 	var empty strings.Builder
 	if err := (&Report{}).WriteHTML(&empty); err != nil || !strings.HasSuffix(strings.TrimSpace(empty.String()), "</html>") {
 		t.Errorf("an empty report: %v", err)
+	}
+}
+
+// No value of a page is markup, whatever its type, and none leaves the double quotes that it stands in.
+func TestPageEscapes(t *testing.T) {
+	type path string
+	var text strings.Builder
+	out := bufio.NewWriter(&text)
+	p := &page{out}
+	p.put(`<b title="%s">%s %s %d %g%% %s</b>`, `"><i>`, path("<i>"), errors.New("a'&b"), 7, 0.5, time.Unix(0, 0).UTC())
+	if err := out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := `<b title="&#34;&gt;&lt;i&gt;">&lt;i&gt; a&#39;&amp;b 7 0.5% 1970-01-01 00:00:00</b>`
+	if text.String() != want {
+		t.Errorf("got %s, want %s", text.String(), want)
 	}
 }
 

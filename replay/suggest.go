@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/weirgate/weir/config"
@@ -73,10 +72,8 @@ func Suggest(ctx context.Context, o SuggestOptions) (*Suggestion, error) {
 	if err := o.measure(ctx, s); err != nil {
 		return nil, err
 	}
-	var text strings.Builder
-	err = yamlForm.Execute(&text, s)
-	s.Policy = text.String()
-	return s, err
+	s.Policy = s.yaml()
+	return s, nil
 }
 
 // groups counts the requests of each path group.
@@ -186,11 +183,7 @@ func (o *SuggestOptions) measure(ctx context.Context, s *Suggestion) error {
 // compile compiles the policy that s is by now, its limits enforced: where servers may read a path in two ways,
 // a rule in shadow mode gives way to others, and what is needed of it when it is enforced would not be seen.
 func (s *Suggestion) compile() (*policy.Policy, error) {
-	var text strings.Builder
-	if err := yamlForm.Execute(&text, s); err != nil {
-		return nil, err
-	}
-	c, problems := config.Parse("suggestion", []byte(strings.ReplaceAll(text.String(), "mode: shadow", "mode: enforce")), nil)
+	c, problems := config.Parse("suggestion", []byte(strings.ReplaceAll(s.yaml(), "mode: shadow", "mode: enforce")), nil)
 	if !config.HasErrors(problems) {
 		var p *policy.Policy
 		if p, problems = policy.Compile(c); p != nil {
@@ -257,9 +250,39 @@ func roundUp(n uint64) uint64 {
 	return (n + unit - 1) / unit * unit
 }
 
-var yamlForm = template.Must(template.New("policy").Funcs(template.FuncMap{"text": yamlText}).Parse(
-	`# Suggested by weir suggest from {{.Requests}} requests of {{.Clients}} clients, {{.From.Format "2006-01-02 15:04"}} to {{.To.Format "2006-01-02 15:04"}} UTC.
-# Each limit is {{if eq .At "max"}}what the busiest client needed in a window{{else}}enough for {{.At}} of the windows of all clients{{end}}. The numbers behind it stand above it.
+// yaml returns the policy as a configuration file. The default is the last of the rules, without a path.
+func (s *Suggestion) yaml() string {
+	var text strings.Builder
+	enough := "enough for " + s.At + " of the windows of all clients"
+	if s.At == "max" {
+		enough = "what the busiest client needed in a window"
+	}
+	fmt.Fprintf(&text, yamlHead, s.Requests, s.Clients, s.From.Format("2006-01-02 15:04"), s.To.Format("2006-01-02 15:04"), enough)
+	for i, r := range s.Rules {
+		switch {
+		case r.Path == "":
+			fmt.Fprintf(&text, "\n# %d requests of everything else\ndefault:\n  mode: shadow\n  limits:", r.Requests)
+			if len(r.Limits) == 0 {
+				text.WriteString(" []")
+			}
+		case i == 0:
+			text.WriteString("\nrules:")
+			fallthrough
+		default:
+			fmt.Fprintf(&text, "\n  # %d requests\n  - name: %s\n    path: %s\n    mode: shadow\n    limits:", r.Requests, yamlText(r.Name), yamlText(r.Path))
+		}
+		for _, l := range r.Limits {
+			n := &l.Needed
+			fmt.Fprintf(&text, "\n      # per client and %s: p50 %d, p95 %d, p99 %d, p99.9 %d, most %d\n", l.Window, n.P50, n.P95, n.P99, n.P999, n.Max)
+			fmt.Fprintf(&text, "      - {name: %s, rate: %d/%s, per: client}", yamlText(l.Name), l.Limit, l.Window)
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
+}
+
+const yamlHead = `# Suggested by weir suggest from %d requests of %d clients, %s to %s UTC.
+# Each limit is %s. The numbers behind it stand above it.
 #
 # Everything is in shadow mode: it counts and reports, and refuses nothing. Replay it, run it, look at what
 # it would have refused, then remove the lines "mode: shadow", rule by rule.
@@ -267,21 +290,7 @@ var yamlForm = template.Must(template.New("policy").Funcs(template.FuncMap{"text
 # How your clients are found: name the proxies before Weir in travel order, as in path: [cloudflare, nginx].
 client:
   path: []
-{{$default := false}}{{range .Rules}}{{if .Path}}{{if not $default}}{{$default = true}}
-rules:{{end}}
-  # {{.Requests}} requests
-  - name: {{text .Name}}
-    path: {{text .Path}}
-    mode: shadow
-    limits:{{template "limits" .}}
-{{else}}
-# {{.Requests}} requests of everything else
-default:
-  mode: shadow
-  limits:{{if not .Limits}} []{{end}}{{template "limits" .}}
-{{end}}{{end}}{{define "limits"}}{{range .Limits}}
-      # per client and {{.Window}}: p50 {{.Needed.P50}}, p95 {{.Needed.P95}}, p99 {{.Needed.P99}}, p99.9 {{.Needed.P999}}, most {{.Needed.Max}}
-      - {name: {{text .Name}}, rate: {{.Limit}}/{{.Window}}, per: client}{{end}}{{end}}`))
+`
 
 // yamlText quotes text for YAML where it could be read as something else than text. It holds printable
 // ASCII without quotes and backslashes.

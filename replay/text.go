@@ -48,7 +48,11 @@ func (r *Report) lines(t *textWriter) {
 		}
 	}
 	n := &r.Lines
-	t.line("lines\t%d read\t%d decided, from %s to %s", n.Read, n.Decided, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
+	period := ""
+	if n.Decided > 0 {
+		period = ", from " + r.From.Format(time.RFC3339) + " to " + r.To.Format(time.RFC3339)
+	}
+	t.line("lines\t%d read\t%d decided%s", n.Read, n.Decided, period)
 	for _, part := range []struct {
 		n    int64
 		what string

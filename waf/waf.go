@@ -50,6 +50,8 @@ type Ruleset interface {
 	// Thorough reports whether the set also looks at what no rule of the lowest paranoia matches: numbers,
 	// short words and base64.
 	Thorough() bool
+	// Quick reports whether in is judged in a fraction of a millisecond, so that it need not wait for a place.
+	Quick(in *Input) bool
 	// Judge reports what matches to c. It reports nothing that an exclusion of c releases.
 	Judge(c *Case)
 	// Close frees what the set holds. Inspections under way end well.
@@ -92,6 +94,10 @@ func (w *WAF) Close() error { return w.o.Rules.Close() }
 func (w *WAF) Inspect(ctx context.Context, in *Input, r *weir.Inspection) {
 	*r = weir.Inspection{Matches: r.Matches[:0], Ruleset: w.o.Rules.Name(), Inspected: inspected(in)}
 	if in.Mode == weir.Off {
+		return
+	}
+	if w.o.Rules.Quick(in) {
+		w.inspect(in, r)
 		return
 	}
 	if !w.o.Slots.take(ctx, in.Client) {

@@ -21,10 +21,11 @@ import (
 // rules is a rule set of one function.
 type rules func(c *waf.Case)
 
-func (rules) Name() string        { return "test" }
-func (rules) Thorough() bool      { return false }
-func (r rules) Judge(c *waf.Case) { r(c) }
-func (rules) Close() error        { return nil }
+func (rules) Name() string          { return "test" }
+func (rules) Thorough() bool        { return false }
+func (rules) Quick(*waf.Input) bool { return false }
+func (r rules) Judge(c *waf.Case)   { r(c) }
+func (rules) Close() error          { return nil }
 func finds(list ...waf.Finding) rules {
 	return func(c *waf.Case) {
 		for _, f := range list {

@@ -124,17 +124,20 @@ func (o *replaying) run(cmd *cobra.Command, names []string) error {
 	r := replay.New(options)
 	defer r.Close()
 	failed := readLogs(cmd, r, logs, &o.logs)
-	interrupted := errors.Is(failed, context.Canceled)
-	if failed != nil && !interrupted {
+	if errors.Is(failed, replay.ErrBroken) {
 		return failure{failed}
 	}
-	report := r.Report(interrupted)
+	report := r.Report(failed != nil)
 	if err := o.write(cmd.OutOrStdout(), report); err != nil {
 		return failure{err}
 	}
 	switch {
-	case interrupted:
+	case errors.Is(failed, context.Canceled):
 		return failure{errors.New("interrupted")}
+	case failed != nil:
+		return failure{failed}
+	case gate >= 0 && report.Lines.Decided == 0:
+		return gateNotMet{fmt.Errorf("no request in the log was decided, which proves nothing about --max-refused %s", o.maxRefused)}
 	case gate >= 0 && report.Policy.RefusedShare > gate:
 		return gateNotMet{fmt.Errorf("%.4f %% of the requests are refused, more than --max-refused %s", 100*report.Policy.RefusedShare, o.maxRefused)}
 	}

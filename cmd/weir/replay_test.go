@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -36,6 +38,33 @@ func TestReplayInterrupted(t *testing.T) {
 	err := root.ExecuteContext(ctx)
 	if failed, ok := errors.AsType[failure](err); !ok || failed.Error() != "interrupted" {
 		t.Errorf("got %v", err)
+	}
+	if !strings.HasPrefix(out.String(), "interrupted: ") || !strings.Contains(out.String(), "\npolicy ") {
+		t.Errorf("the report so far: %s", out.String())
+	}
+}
+
+// A log that was cut off, as one that is still being compressed, is reported as far as it goes, and not taken for a whole one.
+func TestReplayOfACutLog(t *testing.T) {
+	dir := t.TempDir()
+	log, policy := filepath.Join(dir, "access.log.gz"), filepath.Join(dir, "weir.yaml")
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	for i := range 200_000 {
+		fmt.Fprintf(z, `203.0.113.%d - - [30/Nov/2026:12:00:00 +0000] "GET /%x HTTP/1.1" 200 5 "-" "curl"`+"\n", i%250, i*i)
+	}
+	whole := packed.Bytes() // without its end: it is not closed
+	if err := errors.Join(z.Flush(), os.WriteFile(log, whole[:len(whole)/2], 0o600), os.WriteFile(policy, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	root := rootCommand()
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs([]string{"replay", "-c", policy, log})
+	err := root.ExecuteContext(t.Context())
+	if failed, ok := errors.AsType[failure](err); !ok || !strings.Contains(failed.Error(), "access.log.gz") || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v, want an unexpected end of the log", err)
 	}
 	if !strings.HasPrefix(out.String(), "interrupted: ") || !strings.Contains(out.String(), "\npolicy ") {
 		t.Errorf("the report so far: %s", out.String())

@@ -220,7 +220,7 @@ func askToBan(ctx context.Context, running *adminClient, body admin.NewBan) stri
 
 // lines are what is to be seen.
 func (s *screen) lines() []string {
-	_, height := s.size()
+	width, height := s.size()
 	lines := []string{s.title(), ""}
 	if s.help {
 		lines = append(lines, s.keysHelp()...)
@@ -228,7 +228,7 @@ func (s *screen) lines() []string {
 		shown := s.top
 		s.asked.choose(&shown)
 		var b strings.Builder
-		_ = tellTop(&b, &shown) // a builder takes everything
+		_ = tellTop(&b, &shown, width) // a builder takes everything
 		lines = append(lines, strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")...)
 		if len(shown.Entries) == 0 {
 			lines = append(lines, "", "nobody, so far")
@@ -266,6 +266,9 @@ func (s *screen) foot() string {
 	}
 	if s.prompt != nil {
 		return s.prompt.label + visible(s.prompt.text) + "_"
+	}
+	if width, _ := s.size(); width < wide {
+		return "? keys   q quit"
 	}
 	var keys []string
 	for _, c := range commands() {

@@ -116,8 +116,12 @@ func (w *watching) print(ctx context.Context, out io.Writer) error {
 	if w.asJSON {
 		return json.NewEncoder(out).Encode(top)
 	}
-	return tellTop(out, &top)
+	return tellTop(out, &top, wide)
 }
+
+// The least columns of a terminal in which there is room for everything. In fewer there is room for who asks
+// how much.
+const wide = 80
 
 // fetch asks for the top.
 func (w *watching) fetch(ctx context.Context) (top admin.Top, err error) {
@@ -132,10 +136,18 @@ func (w *watching) choose(top *admin.Top) {
 	top.Entries = top.Entries[:min(len(top.Entries), w.limit)]
 }
 
-func tellTop(out io.Writer, top *admin.Top) error {
+// tellTop tells the top in a number of columns.
+func tellTop(out io.Writer, top *admin.Top, columns int) error {
 	seconds := max(top.To.Sub(top.From).Seconds(), 1)
 	fmt.Fprintf(out, "since %s: %d requests (%.1f/s), %d refused\n\n", top.From.Local().Format(time.TimeOnly), top.Requests, float64(top.Requests)/seconds, top.Refused)
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	if columns < wide {
+		fmt.Fprintf(t, "REQUESTS\tREFUSED\t%s\n", strings.ToUpper(top.By))
+		for _, e := range top.Entries {
+			fmt.Fprintf(t, "%s\t%d\t%s\n", atLeast(e.Requests, e.Error), e.Refused, visible(e.Key))
+		}
+		return t.Flush()
+	}
 	fmt.Fprintf(t, "RANK\tREQUESTS\tSHARE\tREFUSED\tLAST %s\t%s\n", span(top), strings.ToUpper(top.By))
 	for _, e := range top.Entries {
 		fmt.Fprintf(t, "%d\t%s\t%.1f %%\t%d\t%s\t%s\n", e.Rank, atLeast(e.Requests, e.Error), e.Share*100, e.Refused, sparkline(e.Spark), visible(e.Key))

@@ -179,6 +179,15 @@ func TestTopIsSteeredByKeys(t *testing.T) {
 	p.ended()
 }
 
+// On a narrow terminal there is who asks, whatever else there is no room for.
+func TestTopOnANarrowTerminal(t *testing.T) {
+	s, p := newStage(t), newPane(t, 44, 12)
+	p.begin(s, "")
+	p.shows("REQUESTS  REFUSED  CLIENT", "loud-client", "!SHARE")
+	p.press("q")
+	p.ended()
+}
+
 // The loudest client is offered for a ban, and any other can be named; what came of it is said until the next key.
 func TestTopBans(t *testing.T) {
 	s, p := newStage(t), newPane(t, 140, 20)

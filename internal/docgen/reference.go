@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/weirgate/weir/config"
@@ -82,9 +81,6 @@ func (r *reference) row(path string, k key, items bool) {
 		variable = "`" + config.Variable(at) + "`"
 	}
 	meaning := strings.ReplaceAll(k.meaning, "|", "\\|")
-	if isPlanned(at) {
-		meaning += " *Not in this version yet.*"
-	}
 	fmt.Fprintf(&r.out, "| `%s` | %s | %s | %s | %s |\n", k.name, r.typeOf(at, k), written(k), variable, meaning)
 }
 
@@ -97,11 +93,6 @@ func isSection(t reflect.Type) bool {
 		return t.Elem() != reflect.TypeFor[string]() && t.Elem() != reflect.TypeFor[config.Hop]()
 	}
 	return t.Kind() == reflect.Map
-}
-
-// isPlanned reports whether path is of a part that this version does not have.
-func isPlanned(path string) bool {
-	return slices.ContainsFunc(config.Planned(), func(part string) bool { return path == part || strings.HasPrefix(path, part+".") })
 }
 
 // typeOf says what k accepts.

@@ -94,7 +94,8 @@ func (l *Log) choose(name, head string) (err error) {
 	f, taken, of := Detect(head)
 	switch {
 	case of == 0:
-		f = row(0) // an empty log is of any format
+		l.Format, l.Auto = row(0), "for want of any line" // an empty log is of any format
+		return nil
 	case f == nil:
 		return errors.New("no known format takes half of the first lines: name one with --format, or describe it, " +
 			`as in --format '{client} - - [{time}] "{request}" {status} {bytes}'`)

@@ -47,6 +47,7 @@ type Rules struct {
 	paranoia int
 	agents   *feed.Words // of scanners
 	files    *feed.Words // that are not for the world
+	classes  *feed.Words // of Java, that attacks load
 }
 
 // always are the files that every set loads, in their order.
@@ -77,6 +78,9 @@ func New(o Options) (*Rules, error) {
 	r.agents, err = listed("scanners-user-agents.data")
 	if err == nil {
 		r.files, err = listed("restricted-files.data")
+	}
+	if err == nil {
+		r.classes, err = listed("java-classes.data")
 	}
 	return r, errors.Join(err, r.probe())
 }
@@ -156,6 +160,9 @@ func (*Rules) Name() string { return "crs" }
 
 // Thorough is set above paranoia 1.
 func (r *Rules) Thorough() bool { return r.paranoia > 1 }
+
+// Quick reports that no request is sure to be.
+func (*Rules) Quick(*waf.Input) bool { return false }
 
 // Close frees the compiled patterns.
 func (r *Rules) Close() error {

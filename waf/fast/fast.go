@@ -25,6 +25,12 @@ func (*Rules) Name() string { return "fast" }
 // Thorough is not set: no signature is a plain word.
 func (*Rules) Thorough() bool { return false }
 
+// Quick reports whether in has no body, or a short one that is not compressed: at 50 µs a KiB, and 2 for a URL.
+func (*Rules) Quick(in *waf.Input) bool {
+	const short = 4 << 10
+	return len(in.Body) <= short && len(in.Header["Content-Encoding"]) == 0
+}
+
 // Close does nothing: nothing is held.
 func (*Rules) Close() error { return nil }
 

@@ -159,3 +159,29 @@ func FuzzJudge(f *testing.F) {
 		rules.Judge(c)
 	})
 }
+
+// What is judged sooner than a place could be handed out waits for none, and is judged as ever.
+func TestQuickRequestsNeedNoPlace(t *testing.T) {
+	w := waf.New(waf.Options{Rules: New(), Limits: limits, Slots: waf.NewSlots(0, 0, waf.RejectSaturated)})
+	short, long := json(strings.Repeat("b", 4<<10-8)), json(strings.Repeat("b", 4<<10-7))
+	packed := json("")
+	packed.Header = packed.Header.Clone()
+	packed.Header.Set("Content-Encoding", "gzip")
+	for name, test := range map[string]struct {
+		in    waf.Input
+		fault string
+		want  int
+	}{
+		"no body":          {waf.Input{Mode: weir.Enforce, Method: "GET", Path: "/", Proto: "HTTP/1.1", Host: "x"}, "", 0},
+		"an attack":        {waf.Input{Mode: weir.Enforce, Method: "GET", Path: "/", Query: "q=1'+UNION+SELECT+password+FROM+users--+-", Proto: "HTTP/1.1", Host: "x"}, "", 403},
+		"4 KiB of body":    {short, "", 0},
+		"a byte more":      {long, "saturated", 503},
+		"a compressed one": {packed, "saturated", 503},
+	} {
+		var r weir.Inspection
+		w.Inspect(t.Context(), &test.in, &r)
+		if r.Fault != test.fault || r.HTTP != test.want {
+			t.Errorf("%s: %+v, want fault %q and HTTP status %d", name, r, test.fault, test.want)
+		}
+	}
+}

@@ -90,6 +90,7 @@ func TestRead(t *testing.T) {
 		{"another charset", multi, part(`Content-Disposition: form-data; name="_charset_"`, "utf-7"),
 			[]string{`part _charset_=Content-Disposition: form-data; name="_charset_"`}, "charset"},
 		{"no end", multi, "--b\r\nContent-Disposition: form-data; name=a\r\n\r\nx", nil, "multipart"},
+		{"parts after the end", multi, part("Content-Disposition: form-data; name=a", "x") + part("Content-Disposition: form-data; name=b", "y z"), nil, "multipart"},
 		{"no boundary", "multipart/form-data", "--b--", nil, "multipart"},
 
 		{"text", "text/plain", "it's\nso", []string{"text body=it's\nso"}, ""},
@@ -238,7 +239,8 @@ func TestPlain(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"it's", "a b", "a--b", "a.b", "é", "<", "__proto__", "Constructor", "information_schema", "Get-Content", "rO0AB" + base64, "H4sIA" + base64,
-		base64 + "'", "data:text/html," + base64, "data:x;base64," + base64 + "<", "1+UNION+SELECT+" + base64, strings.Repeat("/", 64) + "etc/passwd1A", strings.Repeat("a", 65)} {
+		base64 + "'", "data:text/html," + base64, "data:x;base64," + base64 + "<", "1+UNION+SELECT+" + base64, strings.Repeat("/", 64) + "etc/passwd1A", strings.Repeat("/", 64) + "sys/class/net1A", "var/log/" + base64,
+		"XyQkTkRfRlVOQyQkXwo=", base64 + "AF8kJE5EX0ZVTkMkJF8K", base64 + "AABfJCRORF9GVU5DJCRfCg", strings.Repeat("a", 65)} {
 		if Plain(text) {
 			t.Errorf("%q is plain", text)
 		}

@@ -41,11 +41,12 @@ func (f *Feed) multipart(boundary, body string, depth int) *Refusal {
 	}
 }
 
-// isFramed reports whether body begins with its boundary and ends with the closing one: what stands before
-// or after is read by some and passed by others.
+// isFramed reports whether body begins with its boundary and ends with the first closing one: what stands
+// before or after is read by some and passed by others. PHP reads the parts after the closing one.
 func isFramed(boundary, body string) bool {
 	body = strings.Trim(body, " \t\r\n")
-	return boundary != "" && strings.HasPrefix(body, "--"+boundary) && strings.HasSuffix(body, "\n--"+boundary+"--") || body == "--"+boundary+"--"
+	end := "\n--" + boundary + "--"
+	return boundary != "" && strings.HasPrefix(body, "--"+boundary) && strings.Index(body, end) == len(body)-len(end) || body == end[1:]
 }
 
 func (f *Feed) part(p *multipart.Part, depth int) *Refusal {

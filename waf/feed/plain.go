@@ -15,12 +15,19 @@ var notPlain = NewWords("__proto__", "constructor", "prototype", "__js_function"
 	"information_schema", "schema_name", "msdb", "msys", "northwind", "pg_", "sqlite", "sysaux", "tempdb",
 	"ognl", "propertyutils", "classloader", "declaredclass", "javassist", "ro0ab",
 	"addgroup", "useradd", "userdel", "groupmod", "visudo", "whoami", "mkfifo", "coproc", "powershell", "base64", "0x2e",
-	"sessi", "jwsess", "jservsess", "cfid", "cfsid", "cftoken", "gitlab_config", "initial_root_password", "wp-config", "wp_config", "set-cookie",
+	"sessi", "jwsess", "jservsess", "cfid", "cfsid", "cftoken", "gitlab_config", "initial_root_password", "moz-binding", "wp-config", "wp_config", "set-cookie",
 	"214748364", "429496729", "0000012345", "0000023456", "2250738585072", "1e309")
+
+// serialised is what base64 makes of _$$ND_FUNC$$_, a function that Node is to run, at each place in a
+// group of three bytes.
+var serialised = NewWords("xyqktkrfrlvoqyqk", "8kje5ex0zvtkmk", "fjcrorf9gvu5djcrf")
 
 // Plain reports whether no rule at the lowest paranoia matches text: it is empty, a number, a short
 // word or base64.
 func Plain(text string) bool {
+	if serialised.In(text) {
+		return false
+	}
 	if len(text) > maxWord {
 		return isBase64(text)
 	}
@@ -60,7 +67,8 @@ func isNumber(text string) bool {
 
 // notBase64 are pieces, in lower case, that attacks hold which keep to the alphabet of base64. Chance
 // makes none of them in a million bytes.
-var notBase64 = NewWords("select+", "union+", "insert+", "delete+", "update+", "/etc/", "/proc/", "/bin/", "passwd", "shadow")
+var notBase64 = NewWords("select+", "union+", "insert+", "delete+", "update+", "passwd", "shadow", "system32",
+	"/etc/", "/proc/", "/bin/", "/sys/", "/var/", "/usr/", "/opt/", "/home/", "/root/", "/tmp/")
 
 // isBase64 reports whether text is base64 or a data URI of it, an encoded token of three such parts
 // (RFC 7519), or a hexadecimal string; and neither a Java object nor compressed.
@@ -94,7 +102,7 @@ func isBase64(text string) bool {
 	if seen < maxWord || lower+upper+digit < 2 || strings.HasPrefix(text, "rO0AB") || strings.HasPrefix(text, "H4sIA") {
 		return false
 	}
-	return !notBase64.In(text)
+	return !notBase64.In(text) && !notBase64.In("/"+text[:8]) // a path may lack its first slash
 }
 
 // isMedia reports whether text may be the media type of a data URI.

@@ -1,29 +1,11 @@
 package replay
 
 import (
-	_ "embed"
 	"fmt"
-	"html/template"
-	"io"
 	"math"
 	"strings"
 	"time"
 )
-
-//go:embed report.html
-var pageText string
-
-// WriteHTML writes the report as one page that asks nobody for anything: its plots are drawn here.
-func (r *Report) WriteHTML(w io.Writer) error {
-	page, err := template.New("report").Funcs(template.FuncMap{
-		"percent": percent, "seconds": seconds, "hours": plotHours, "curve": plotCurve,
-		"time": func(t time.Time) string { return t.Format("2006-01-02 15:04:05") },
-	}).Parse(pageText)
-	if err != nil {
-		return err
-	}
-	return page.Execute(w, r)
-}
 
 // The plot of hours, in the units of its view box.
 const (
