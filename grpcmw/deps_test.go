@@ -15,7 +15,7 @@ func TestDependencies(t *testing.T) {
 		"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common",
 		"github.com/prometheus/procfs", "github.com/beorn7/perks", "github.com/cespare/xxhash/v2", "github.com/munnerz/goautoneg",
 		"golang.org/x/sys",
-		"github.com/corazawaf/libinjection-go",
+		"github.com/corazawaf/libinjection-go", "github.com/gaissmai/bart",
 	}
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".").Output()
 	if err != nil {
