@@ -10,6 +10,7 @@ import (
 	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
 	"github.com/corazawaf/coraza/v3"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/bench/rounds"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/crs"
@@ -94,7 +95,7 @@ func requests() map[string]waf.Input {
 		"100 KB of JSON": order("[" + join(93) + "]"),
 	}
 	for name, in := range all {
-		in.Mode, in.Host, in.Proto = waf.ModeBlock, "api.example.test", "HTTP/1.1"
+		in.Mode, in.Host, in.Proto = weir.Enforce, "api.example.test", "HTTP/1.1"
 		all[name] = in
 	}
 	return all

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/bench/report"
 	"github.com/weirgate/weir/bench/rounds"
-	"github.com/weirgate/weir/waf"
 )
 
 // Options say how long to measure.
@@ -98,9 +98,9 @@ func rate(slot time.Duration, c rounds.Contender) float64 {
 func (b *bench) weir(set, what string) rounds.Contender {
 	in, w := b.requests[what], b.sets[set]
 	return rounds.Contender{Name: set, Do: func(n int) {
-		var r waf.Result
+		var r weir.Inspection
 		for range n {
-			if w.Inspect(context.Background(), &in, &r); r.Verdict != waf.Pass && r.Verdict != waf.Skip {
+			if w.Inspect(context.Background(), &in, &r); r.Verdict != weir.Clean && r.Verdict != weir.Plain {
 				panic(fmt.Sprintf("%s, %s: %+v", set, what, r))
 			}
 		}
