@@ -62,8 +62,10 @@ func haproxy(t testing.TB) (dir, listen string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.End(syscall.SIGKILL) }) // it may have ended
-	if err := proctest.Await(proctest.Patience, func() error { return p.Listening(listen) }); err != nil {
-		t.Fatal(err)
+	for _, addr := range []string{listen, "unix:" + filepath.Join(dir, "sock"), "unix:" + filepath.Join(dir, "admin")} {
+		if err := proctest.Await(proctest.Patience, func() error { return p.Listening(addr) }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir, listen
 }
