@@ -62,7 +62,7 @@ func haproxy(t testing.TB) (dir, listen string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.End(syscall.SIGKILL) }) // it may have ended
-	for _, addr := range []string{listen, "unix:" + filepath.Join(dir, "sock"), "unix:" + filepath.Join(dir, "admin")} {
+	for _, addr := range []string{listen, "unix:" + filepath.Join(dir, "sock"), "unix:" + filepath.Join(dir, "admin"), "unix:" + filepath.Join(dir, "user")} {
 		if err := proctest.Await(proctest.Patience, func() error { return p.Listening(addr) }); err != nil {
 			t.Fatal(err)
 		}
