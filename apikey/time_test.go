@@ -5,16 +5,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/timed"
 )
-
-// timedEnv turns on the test that judges by the clock, for a machine that does nothing else.
-const timedEnv = "WEIR_TEST_TIMES"
 
 // indistinct is what nobody can tell apart from outside the process: a network's noise is some hundred times that.
 const indistinct = 100 * time.Nanosecond
@@ -22,9 +19,7 @@ const indistinct = 100 * time.Nanosecond
 // An unknown, a revoked, an expired and a wrong key are answered in times that 10,000 samples of each do not tell
 // apart: the medians differ by less than the answers of one kind do among themselves, or by next to nothing.
 func TestAnswersTakeOneTime(t *testing.T) {
-	if os.Getenv(timedEnv) == "" {
-		t.Skip("judges by the clock: set " + timedEnv)
-	}
+	timed.Only(t)
 	h := build(t, Options{})
 	_, unknown := newSecret()
 	k, revoked := h.create(Spec{Name: "a"})
