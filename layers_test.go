@@ -32,7 +32,7 @@ var house = map[string]room{
 	"internal/kept":       {layer: 1},
 	"internal/bounded":    {layer: 1},
 	"internal/topk":       {layer: 1},
-	"internal/redistest":  {layer: 1},
+	"internal/redistest":  {layer: 1, modules: []string{"go.uber.org/goleak"}},
 	"internal/pgtest":     {layer: 1},
 	"internal/credential": {layer: 1},
 	"internal/proctest":   {layer: 1},

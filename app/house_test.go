@@ -21,9 +21,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/weirgate/weir/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
 
 // logs are the lines that a Weir wrote.
 type logs struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirgate/weir/store/redis"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
 
 // A clock is turned by hand.
 type clock struct{ at time.Time }

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, redistest.Redials())
 }
 
 // A program is a library user's: a middleware before a service, over one engine.

@@ -23,11 +23,12 @@ import (
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/envoyrls/descriptors"
 	"github.com/weirgate/weir/internal/enginetest"
+	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
 
 // noon is when tests begin. Every window but the second's has begun before.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)

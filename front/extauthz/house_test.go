@@ -15,11 +15,12 @@ import (
 
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
+	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
 
 // A house is a server with everything behind it, and a client: the Envoy that asks.
 type house struct {

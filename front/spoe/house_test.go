@@ -18,11 +18,12 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
+	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
 
 const patience = 30 * time.Second // for anything that should come soon
 
