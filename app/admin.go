@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,22 +13,23 @@ import (
 
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/admin/dashboard"
-	"github.com/weirgate/weir/front/proxy"
+	"github.com/weirgate/weir/internal/farewell"
 )
 
 // An adminServer answers for metrics and health, and serves the admin API and the dashboard.
 type adminServer struct {
 	listener net.Listener
 	server   http.Server
+	farewell *farewell.Farewell
 	ready    func() error // why nobody should send requests here, or nil
 	trail    *admin.Trail
 }
 
 func (a *App) openAdmin(l *Loaded) error {
 	c := l.Config
-	listener, err := proxy.Listen(c.Admin)
+	listener, err := a.listen("admin", c.Admin)
 	if err != nil {
-		return listenError("admin", c.Admin, err)
+		return err
 	}
 	s := &adminServer{listener: listener, ready: a.ready, trail: admin.NewTrail(c.DataDir)}
 	a.admin = s
@@ -44,6 +46,7 @@ func (a *App) openAdmin(l *Loaded) error {
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
+	s.farewell = farewell.To(&s.server)
 	return nil
 }
 
@@ -149,10 +152,21 @@ func (s *adminServer) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *adminServer) serve() error {
-	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.farewell.Serve(s.listener); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	return nil
+}
+
+// adminDrain is how long what is asked at the end may take.
+const adminDrain = time.Second
+
+// drain takes leave of who asks. The dashboard's events would have no end.
+func (s *adminServer) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), adminDrain)
+	defer cancel()
+	_ = s.farewell.Drain(ctx) // who is left is cut off
+	s.close()
 }
 
 // close ends the server, and what it is answering.

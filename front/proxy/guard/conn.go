@@ -102,6 +102,9 @@ func From(ctx context.Context) *Conn {
 // Fault returns what is wrong with the body that is being read, or None.
 func (c *Conn) Fault() Fault { return Fault(c.fault.Load()) }
 
+// HTTP2 reports whether the connection speaks no HTTP/1 any more, but HTTP/2 or what it was upgraded to.
+func (c *Conn) HTTP2() bool { return c.passed.Load() }
+
 // NetConn returns the connection that is guarded.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
