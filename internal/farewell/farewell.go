@@ -40,15 +40,22 @@ type door struct {
 // A conn is what is known of a connection.
 type conn struct {
 	unused atomic.Int64 // since, in Unix nanoseconds; 0 while it is asked something
+	told   time.Time    // over HTTP/2, that it is to go; belongs to Drain
 }
 
-// To prepares s, whose Handler and ConnState must stand and are wrapped. A connection of s that has a method
-// HTTP2() bool says by it that it speaks HTTP/2.
+// A multiplexed connection may speak HTTP/2, which has a word for leave that loses no request on its way.
+type multiplexed interface {
+	HTTP2() bool
+	GoAway() // may be called again
+}
+
+// To prepares s, whose Handler and ConnState must stand and are wrapped. Where connections may speak HTTP/2, the
+// listener's have to be of a kind with the methods HTTP2 and GoAway: see [guard.Conn].
 func To(s *http.Server) *Farewell {
 	f := &Farewell{server: s}
 	handler, follow := s.Handler, s.ConnState
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f.leaving.Load() {
+		if f.leaving.Load() && r.ProtoMajor == 1 {
 			w.Header().Set("Connection", "close")
 		}
 		handler.ServeHTTP(w, r)
@@ -113,12 +120,12 @@ func (f *Farewell) Drain(ctx context.Context) error {
 	return f.server.Shutdown(ctx)
 }
 
-// await returns when nobody is left but who speaks HTTP/2, or at the time until, or when ctx is done.
+// await returns when nobody is left but who was told over HTTP/2, or at the time until, or when ctx is done.
 // Meanwhile it closes connections that were unused for quiet since the leave began.
 func (f *Farewell) await(ctx context.Context, began, until time.Time, quiet time.Duration) {
 	tick := time.NewTicker(step)
 	defer tick.Stop()
-	for now := time.Now(); now.Before(until) && f.closeUnused(began, now.Add(-quiet)) > 0; {
+	for now := time.Now(); now.Before(until) && f.left(began, now.Add(-quiet)) > 0; {
 		select {
 		case <-ctx.Done():
 			return
@@ -127,22 +134,25 @@ func (f *Farewell) await(ctx context.Context, began, until time.Time, quiet time
 	}
 }
 
-// closeUnused closes the connections that are unused since before, if the leave began before that, and
-// returns how many others there are. Those that speak HTTP/2 are left to Shutdown, which tells them.
-func (f *Farewell) closeUnused(began, before time.Time) (others int) {
+// left closes the connections that are unused since before, if the leave began before that, and returns how
+// many others there are, without those that were told over HTTP/2 before: Shutdown ends them.
+func (f *Farewell) left(began, before time.Time) (n int) {
 	f.conns.Range(func(key, value any) bool {
-		c := key.(net.Conn)
-		if h, ok := c.(interface{ HTTP2() bool }); ok && h.HTTP2() {
-			return true
+		c, known := key.(net.Conn), value.(*conn)
+		since := known.unused.Load()
+		m, ok := c.(multiplexed)
+		switch ok = ok && m.HTTP2(); {
+		case ok && known.told.IsZero():
+			known.told = time.Now()
+			m.GoAway()
+			n++
+		case ok && known.told.After(before), !ok && (since == 0 || since > before.UnixNano() || began.After(before)):
+			n++
+		case !ok:
+			f.conns.Delete(c)
+			c.Close()
 		}
-		since := value.(*conn).unused.Load()
-		if since == 0 || since > before.UnixNano() || began.After(before) {
-			others++
-			return true
-		}
-		f.conns.Delete(c)
-		c.Close()
 		return true
 	})
-	return others
+	return n
 }
