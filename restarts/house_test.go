@@ -26,8 +26,8 @@ import (
 	"github.com/weirgate/weir/internal/redistest"
 )
 
-// weirEnv names the binary under test for the tests of this run. TestMain sets it.
-const weirEnv = "WEIR_TEST_BINARY"
+// binaryVariable names the variable that says where the program under test lies; its name is none of a setting of Weir's.
+const binaryVariable = "RESTARTS_BINARY"
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "weir-restarts")
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		os.Exit(1)
 	}
-	os.Setenv(weirEnv, binary)
+	os.Setenv(binaryVariable, binary)
 	goleak.VerifyTestMain(m, redistest.Redials(), goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)
 		os.Exit(code)
@@ -140,7 +140,7 @@ type process struct {
 func (s *sockets) start(t *testing.T, config string) *process {
 	t.Helper()
 	p := &process{t: t, ended: make(chan struct{}), runs: make(chan struct{})}
-	p.cmd = exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0" run -c "$1"`, os.Getenv(weirEnv), config)
+	p.cmd = exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0" run -c "$1"`, os.Getenv(binaryVariable), config)
 	p.cmd.Env = append(os.Environ(), "LISTEN_FDS="+strconv.Itoa(len(s.files)), "LISTEN_FDNAMES="+strings.Repeat(":weir.socket", len(s.files))[1:])
 	p.cmd.ExtraFiles = s.files
 	stderr, err := p.cmd.StderrPipe()
