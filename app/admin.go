@@ -21,6 +21,8 @@ type adminServer struct {
 	listener net.Listener
 	server   http.Server
 	farewell *farewell.Farewell
+	leaving  context.Context // done when the dashboard's events are to end, which have no end of their own
+	leave    context.CancelFunc
 	ready    func() error // why nobody should send requests here, or nil
 	trail    *admin.Trail
 }
@@ -32,12 +34,18 @@ func (a *App) openAdmin(l *Loaded) error {
 		return err
 	}
 	s := &adminServer{listener: listener, ready: a.ready, trail: admin.NewTrail(c.DataDir)}
+	s.leaving, s.leave = context.WithCancel(context.Background())
 	a.admin = s
 	api := admin.New(a.adminOptions(l))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", api.Protect(a.journal.Handler()))
+	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer context.AfterFunc(s.leaving, cancel)()
+		api.ServeHTTP(w, r.WithContext(ctx))
+	})
 	mux.Handle("/", api)
 	s.server = http.Server{
 		Handler:           mux,
@@ -158,11 +166,12 @@ func (s *adminServer) serve() error {
 	return nil
 }
 
-// adminDrain is how long what is asked at the end may take.
-const adminDrain = time.Second
+// adminDrain is how long what is asked at the end may take, after server.drain.
+const adminDrain = 5 * time.Second
 
-// drain takes leave of who asks. The dashboard's events would have no end.
+// drain takes leave of who asks.
 func (s *adminServer) drain() {
+	s.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), adminDrain)
 	defer cancel()
 	_ = s.farewell.Drain(ctx) // who is left is cut off
@@ -171,6 +180,7 @@ func (s *adminServer) drain() {
 
 // close ends the server, and what it is answering.
 func (s *adminServer) close() {
+	s.leave()
 	s.server.Close()
 	s.listener.Close()
 }

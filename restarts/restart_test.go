@@ -59,7 +59,7 @@ rls: {listen: %q, config: %q}
 spoe: {listen: %q}
 upstream: %q
 data_dir: %q
-server: {drain: 6s}
+server: {drain: 8s}
 client: {path: [{name: edge, cidrs: [127.0.0.0/8]}]}
 default: {limits: [{name: all, quota: %d/month, per: global}]}
 %s`, s.addrs[front], s.addrs[admin], s.addrs[auth], s.addrs[authz], s.addrs[rls], descriptors, s.addrs[agent],
