@@ -104,7 +104,7 @@ func (f *Farewell) Serve(l net.Listener) error {
 }
 
 // Drain takes leave of everybody, and returns nil once nobody is left; connections that were hijacked do not
-// count. ctx must have a deadline. Where it is over before, that is the error, and who is left is to be cut
+// count. ctx should have a deadline: without one nobody is given a while. Where it is over before, that is the error, and who is left is to be cut
 // off by [http.Server.Close].
 func (f *Farewell) Drain(ctx context.Context) error {
 	now := time.Now()
