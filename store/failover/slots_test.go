@@ -86,6 +86,40 @@ func TestLostGrant(t *testing.T) {
 	})
 }
 
+// Whoever has left by the time that the shared store grants a place holds none, however late that is: not who went away, whose
+// request was recorded and gave back what was not yet granted, nor who was answered elsewhere.
+func TestGrantToWhoHasLeft(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		patience time.Duration // the asker's
+		options  Options
+	}{
+		{"went away", time.Millisecond, Options{Timeout: time.Second}},
+		{"went away, and the keeper was early", time.Millisecond, Options{Timeout: time.Second, ProbeEvery: 10 * time.Millisecond}},
+		{"was answered elsewhere, and the keeper was early", time.Hour, Options{Failures: 100, ProbeEvery: 10 * time.Millisecond}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, c.options, func(h *house) {
+				hit := h.hit(inFlight(10), "f", 1)
+				h.far.be(slow)
+				ctx, leave := context.WithCancel(context.Background())
+				defer leave()
+				time.AfterFunc(c.patience, leave)
+				_ = h.Take(ctx, time.Now(), []weir.Hit{hit}, make([]weir.Status, 1)) // that it ends before an answer is seen below
+				h.far.be(well)
+				if n := held(t, h.far.Store); n != 0 {
+					t.Fatalf("%d are held when the asker leaves", n)
+				}
+				h.give(hit)
+				time.Sleep(2 * time.Second)
+				if f, n := held(t, h.far.Store), held(t, h.near); f != 0 || n != 0 {
+					t.Errorf("%d held there and %d here, want none", f, n)
+				}
+			})
+		})
+	}
+}
+
 // What a refused request asked for is nobody's.
 func TestRefusedPlaces(t *testing.T) {
 	inBubble(t, Options{}, func(h *house) {
