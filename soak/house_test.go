@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,6 +153,17 @@ func (h *house) metrics() series {
 // decisions is how often a rule ended with an action.
 func (s series) decisions(rule, action string) int {
 	return int(s[fmt.Sprintf("weir_decisions_total{action=%q,front=\"proxy\",rule=%q}", action, rule)])
+}
+
+// labelled are the series of a metric, with their labels.
+func (s series) labelled(name string) string {
+	var b strings.Builder
+	for _, each := range slices.Sorted(maps.Keys(s)) {
+		if labels, ok := strings.CutPrefix(each, name+"{"); ok && s[each] > 0 {
+			fmt.Fprintf(&b, " %s %v", strings.TrimSuffix(labels, "}"), s[each])
+		}
+	}
+	return b.String()
 }
 
 // A logbook counts the lines that a process writes by what they say, and keeps what is no refusal.

@@ -27,7 +27,9 @@ const (
 	lengthEnv = "SOAK"             // how long the long form lasts, as in 30m; empty: the short form
 	seedEnv   = "SOAK_SEED"        // of the moments of the outages; empty: another one each time
 
-	refusalLine = "refused" // what the log says of a refusal
+	// What the log says of a refusal, and of an open breaker.
+	refusalLine = "refused"
+	leftAlone   = "the shared store does not answer: it is left alone"
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -237,7 +239,7 @@ func (s *soak) judgeAnswers() {
 	}
 	// What a replica could not give back in an outage ends with its lease.
 	for _, client := range []string{"10.8.0.1", "10.8.0.2"} {
-		s.await("all places are free", func() bool { return s.free(client) == places })
+		s.await("all places of "+client+" are free", func() bool { return s.free(client) == places })
 	}
 }
 

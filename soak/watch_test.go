@@ -153,6 +153,7 @@ func (s *soak) report(asked time.Duration, rest [2]sample) {
 	s.say("Redis killed %d times and frozen %d times; %d reloads, %d refused; %d events of the dashboard", s.killed.Load(), s.frozen.Load(), s.replaced.Load(), s.refused.Load(), s.events.Load())
 	s.say("%v hits counted in Redis's place; %d clients and keys counted exactly, %d more in part; at most %d of %d places taken",
 		m["weir_store_fallback_total"], s.judged.exact.Load(), s.judged.partly.Load(), s.service.most.Load(), places)
+	s.say("the breaker opened %d times; questions that Redis did not answer:%s", s.house.log.count(leftAlone), m.labelled("weir_store_failures_total"))
 	for _, t := range trends(s.samples) {
 		s.say("second and last quarter, %s", t)
 	}
