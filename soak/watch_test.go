@@ -35,9 +35,9 @@ type measure struct {
 }
 
 var measures = []measure{
-	{"RSS in MB", func(s sample) float64 { return s.rss }, 0.15, 16},
+	{"RSS in MB", func(s sample) float64 { return s.rss }, 0.15, 32},
 	{"heap in MB", func(s sample) float64 { return s.heap }, 0.15, 8},
-	{"goroutines", func(s sample) float64 { return s.goroutines }, 0.15, 32},
+	{"goroutines", func(s sample) float64 { return s.goroutines }, 0.15, 64},
 	{"descriptors", func(s sample) float64 { return s.descriptors }, 0.15, 32},
 }
 
@@ -87,8 +87,8 @@ func TestTrends(t *testing.T) {
 		{"flat", func(i int) float64 { return 100 + float64(i%7) }, false},
 		{"warms up", func(i int) float64 { return min(float64(i)*10, 200) }, false},
 		{"within the tolerance", func(i int) float64 { return 200 + float64(i)*0.5 }, false},
-		{"leaks", func(i int) float64 { return 200 + float64(i)*2 }, true},
-		{"leaks at the end", func(i int) float64 { return 200 + max(0, float64(i)-70)*10 }, true},
+		{"leaks", func(i int) float64 { return 200 + float64(i)*4 }, true},
+		{"leaks at the end", func(i int) float64 { return 200 + max(0, float64(i)-70)*15 }, true},
 	} {
 		var all []sample
 		for i := range 100 {
