@@ -100,7 +100,7 @@ func (g ledger) fault(most int) string {
 	return ""
 }
 
-// Judged is how many ledgers were found true, of how many of them every request was counted, and what was wrong.
+// judged is how many ledgers were looked at: those whose every request Redis counted, and those of which only some.
 type judged struct {
 	exact, partly atomic.Int64
 }

@@ -8,6 +8,7 @@ package soak_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -34,8 +35,12 @@ const (
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-// run builds the program once and runs the tests with it.
+// run builds the program once, unless it is not to be run, and runs the tests with it.
 func run(m *testing.M) int {
+	flag.Parse()
+	if testing.Short() {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "weir-soak")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -107,6 +112,9 @@ var keeping = []string{"--appendonly", "yes", "--appendfsync", "no"}
 
 // TestSoak holds Weir to what it promises over time.
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs the program")
+	}
 	s := &soak{t: t, plan: planned(t), redis: redistest.Start(t, keeping...), service: startService(t), data: filepath.Join(t.TempDir(), "data")}
 	s.house = startHouse(t, s.configuration(0))
 	s.crowd = newCrowd(s.house.front)

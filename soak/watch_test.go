@@ -2,6 +2,7 @@ package soak_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +160,7 @@ func (s *soak) report(asked time.Duration, rest [2]sample) {
 	}
 	s.say("at rest before: %s", rest[0])
 	s.say("at rest after:  %s", rest[1])
+	s.say("in data_dir: %s", s.files())
 	s.say("what became of the requests:\n%s", s.crowd.table())
 	var lines strings.Builder
 	s.house.log.mu.Lock()
@@ -167,4 +169,19 @@ func (s *soak) report(asked time.Duration, rest [2]sample) {
 	}
 	s.house.log.mu.Unlock()
 	s.say("log lines by what they say:%s", &lines)
+}
+
+// files are those that Weir keeps, with their sizes.
+func (s *soak) files() string {
+	var b strings.Builder
+	all, err := os.ReadDir(s.data)
+	if err != nil {
+		s.t.Error(err)
+	}
+	for _, f := range all {
+		if about, err := f.Info(); err == nil { // one may have gone meanwhile
+			fmt.Fprintf(&b, "%s %d KB; ", f.Name(), about.Size()>>10)
+		}
+	}
+	return b.String()
 }
