@@ -120,6 +120,38 @@ func TestGrantToWhoHasLeft(t *testing.T) {
 	}
 }
 
+// forgetful asks nobody where nothing is held, as the store in Redis does.
+type forgetful struct{ *scripted }
+
+func (forgetful) Release(context.Context, time.Time, []weir.Hit) error { return nil }
+
+// To give back what is not held proves nothing of the shared store: a silent one is left alone after three requests, though each
+// gives back, when it is recorded, a place that it may have been granted.
+func TestReleaseProvesNothing(t *testing.T) {
+	inBubble(t, Options{}, func(h *house) {
+		h.far.be(mute)
+		s := New(forgetful{h.far}, h.near, h.options)
+		defer s.Close()
+		hit := h.hit(inFlight(10), "f", 1)
+		hit.OnFailure = weir.FailDeny
+		hits := []weir.Hit{hit}
+		for i := range s.options.Failures {
+			if s.Open() {
+				t.Fatalf("open after %d failures", i)
+			}
+			if err := s.Take(context.Background(), time.Now(), hits, make([]weir.Status, 1)); err == nil {
+				t.Fatal("the store answers")
+			}
+			if err := s.Release(context.Background(), time.Now(), hits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !s.Open() {
+			t.Errorf("closed after %d failures in a row", s.options.Failures)
+		}
+	})
+}
+
 // What a refused request asked for is nobody's.
 func TestRefusedPlaces(t *testing.T) {
 	inBubble(t, Options{}, func(h *house) {
