@@ -145,21 +145,28 @@ func (s *soak) write(yaml string) {
 	}
 }
 
-// outages kills Redis or freezes it, at random moments and for a random while, and mends it.
+// outages kills Redis or freezes it, at random moments and for a random while, and mends it once Weir leaves it alone.
 func (s *soak) outages(dice *rand.Rand) {
 	for n := 0; pause(s.life, between(dice, s.plan.calm/4, s.plan.calm)); n++ {
 		lasts := between(dice, s.plan.outage/20, s.plan.outage)
 		if n == 0 || n > 1 && dice.IntN(2) == 0 { // both happen, however short the test
 			s.redis.Kill()
-			pause(s.life, lasts)
+			s.last(lasts)
 			s.redis.Run()
 			s.killed.Add(1)
 			continue
 		}
 		s.redis.Freeze()
-		pause(s.life, lasts)
+		s.last(lasts)
 		s.redis.Thaw()
 		s.frozen.Add(1)
+	}
+}
+
+// last lets an outage last.
+func (s *soak) last(d time.Duration) {
+	if pause(s.life, d) {
+		s.await("Redis is left alone", func() bool { return s.life.Err() != nil || s.house.metrics()["weir_store_breaker_open"] == 1 })
 	}
 }
 
