@@ -71,7 +71,7 @@ upstream: %q
 data_dir: %q
 client: {from_right: 1}
 store: {redis: {url: %q, timeout: %s}}
-upstream_timeouts: {idle: %ds}
+upstream_timeouts: {idle: %s}
 waf: {max_depth: %d, keep: %d}
 metrics: {top_clients: %d}
 keys: {}
@@ -83,7 +83,7 @@ rules:
   - {name: slots, path: /slots, on_failure: deny, limits: [{in_flight: %d, per: client}]}
   - {name: closed-%d, path: /closed/%d, limits: [{rate: 0/1m}]}
 default: {limits: [{rate: %d/1m, per: client}]}
-`, s.service.URL, s.data, s.redis.URL(), s.plan.timeout, 60+n%2, 60+n%3, 500+n%7, n%5, granted, exactly, places, n%7, n%2, 60+n%11)
+`, s.service.URL, s.data, s.redis.URL(), s.plan.timeout, s.plan.idle+time.Duration(n%2)*time.Second, 60+n%3, 500+n%7, n%5, granted, exactly, places, n%7, n%2, 60+n%11)
 }
 
 // reloads replaces the configuration again and again: by a rename, which Weir notices, by a signal, through the admin API, and

@@ -27,7 +27,8 @@ func (s sample) String() string {
 }
 
 // A measure is one number of a sample, and by how much the last quarter of a run may be above the second: by a share and
-// by a sum, for what is small anyway.
+// by a sum, for what is small anyway. Each who asks has up to two connections, and two goroutines to each: on a busy machine
+// more of them are under way at once.
 type measure struct {
 	name  string
 	of    func(sample) float64
@@ -38,8 +39,8 @@ type measure struct {
 var measures = []measure{
 	{"RSS in MB", func(s sample) float64 { return s.rss }, 0.15, 32},
 	{"heap in MB", func(s sample) float64 { return s.heap }, 0.15, 8},
-	{"goroutines", func(s sample) float64 { return s.goroutines }, 0.15, 64},
-	{"descriptors", func(s sample) float64 { return s.descriptors }, 0.15, 32},
+	{"goroutines", func(s sample) float64 { return s.goroutines }, 0.15, 4 * crowders},
+	{"descriptors", func(s sample) float64 { return s.descriptors }, 0.15, 2 * crowders},
 }
 
 // A trend is a measure's median over the second quarter of a run, whose first is for warming up, and over the last.
