@@ -174,7 +174,7 @@ func (s *soak) last(d time.Duration) {
 func (s *soak) looks() {
 	paths := []string{"status", "top?by=client", "top?by=path&window=1h", "series", "decisions?limit=100", "rules", "shadow", "diagnosis", "config",
 		"blocked", "audit", "bans", "keys"}
-	for pause(s.life, s.plan.step*4) {
+	for pause(s.life, s.plan.step*8) {
 		for _, path := range paths {
 			if status := s.house.api("GET", "/api/v1/"+path, "", nil); status != http.StatusOK {
 				s.t.Errorf("the admin API answers %s with %d", path, status)
