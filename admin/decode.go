@@ -15,12 +15,27 @@ func decode(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return err
+		return misread(text, v, err)
 	}
 	if _, more := d.Token(); more != io.EOF {
 		return errors.New("more than one value")
 	}
 	return once(json.NewDecoder(bytes.NewReader(text)))
+}
+
+// misread returns an error that names the field whose own reading failed; times alone have one.
+func misread(text []byte, v any, err error) error {
+	fields := map[string]json.RawMessage{}
+	if strings.HasPrefix(err.Error(), "json: ") || json.Unmarshal(text, &fields) != nil {
+		return err
+	}
+	for name, value := range fields {
+		alone, _ := json.Marshal(map[string]json.RawMessage{name: value}) // it was sound before
+		if json.Unmarshal(alone, v) != nil {
+			return fmt.Errorf("%s: want a time, as in 2027-01-31T12:00:00Z", name)
+		}
+	}
+	return err
 }
 
 // once returns an error if an object within the next value, which is sound, has a field twice. Fields are the same as
