@@ -153,7 +153,7 @@ func tellBans(out io.Writer, bans *admin.Bans) error {
 		if b.Until != nil {
 			until = b.Until.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", plain.Text(b.Subject), until, b.Since.Local().Format(time.DateTime), plain.Text(b.Author), plain.Text(b.Reason))
+		tell(t, "%s\t%s\t%s\t%s\t%s\n", b.Subject, until, b.Since.Local().Format(time.DateTime), b.Author, b.Reason)
 	}
 	if err := t.Flush(); err != nil || len(bans.Bans) == bans.Total {
 		return err

@@ -235,12 +235,12 @@ func (d *keyDesk) secret(cmd *cobra.Command, method, path string, body any) erro
 	if d.asJSON {
 		return json.NewEncoder(plain.JSONTo(out)).Encode(made)
 	}
-	if _, err := fmt.Fprintln(out, made.Secret); err != nil {
+	if _, err := fmt.Fprintln(out, plain.Text(made.Secret)); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "This is key %s, %s. It is not shown again.\n", made.ID, plain.Text(made.Name))
+	tell(cmd.ErrOrStderr(), "This is key %s, %s. It is not shown again.\n", made.ID, made.Name)
 	if made.OldUntil != nil && made.OldUntil.After(time.Now()) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The one before is good until %s.\n", made.OldUntil.Local().Format(time.DateTime))
+		tell(cmd.ErrOrStderr(), "The one before is good until %s.\n", made.OldUntil.Local().Format(time.DateTime))
 	}
 	return nil
 }
@@ -333,8 +333,8 @@ func tellKeys(out io.Writer, keys []admin.Key) error {
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tNAME\tOWNER\tPLAN\tSCOPES\tSTATE\tEXPIRES\tLAST USED")
 	for _, k := range keys {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, plain.Text(k.Name), plain.Text(k.Owner), plain.Text(k.Plan),
-			plain.Text(strings.Join(k.Scopes, " ")), k.State, when(k.Expires), when(k.LastUsed))
+		tell(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Owner, k.Plan,
+			strings.Join(k.Scopes, " "), k.State, when(k.Expires), when(k.LastUsed))
 	}
 	return t.Flush()
 }
@@ -346,7 +346,7 @@ func tellKey(out io.Writer, k *admin.Key) error {
 		{"created", when(&k.Created)}, {"expires", when(k.Expires)}, {"revoked", when(k.Revoked)}, {"last used", when(k.LastUsed)}, {"old key until", when(k.OldUntil)},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(t, "%s\t%s\n", line[0], plain.Text(line[1]))
+			tell(t, "%s\t%s\n", line[0], line[1])
 		}
 	}
 	return t.Flush()

@@ -143,15 +143,15 @@ func tellTop(out io.Writer, top *admin.Top, columns int) error {
 	fmt.Fprintf(out, "since %s: %d requests (%.1f/s), %d refused\n\n", top.From.Local().Format(time.TimeOnly), top.Requests, float64(top.Requests)/seconds, top.Refused)
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	if columns < wide {
-		fmt.Fprintf(t, "REQUESTS\tREFUSED\t%s\n", strings.ToUpper(top.By))
+		tell(t, "REQUESTS\tREFUSED\t%s\n", strings.ToUpper(top.By))
 		for _, e := range top.Entries {
-			fmt.Fprintf(t, "%s\t%d\t%s\n", atLeast(e.Requests, e.Error), e.Refused, plain.Text(e.Key))
+			tell(t, "%s\t%d\t%s\n", atLeast(e.Requests, e.Error), e.Refused, e.Key)
 		}
 		return t.Flush()
 	}
-	fmt.Fprintf(t, "RANK\tREQUESTS\tSHARE\tREFUSED\tLAST %s\t%s\n", span(top), strings.ToUpper(top.By))
+	tell(t, "RANK\tREQUESTS\tSHARE\tREFUSED\tLAST %s\t%s\n", span(top), strings.ToUpper(top.By))
 	for _, e := range top.Entries {
-		fmt.Fprintf(t, "%d\t%s\t%.1f %%\t%d\t%s\t%s\n", e.Rank, atLeast(e.Requests, e.Error), e.Share*100, e.Refused, sparkline(e.Spark), plain.Text(e.Key))
+		tell(t, "%d\t%s\t%.1f %%\t%d\t%s\t%s\n", e.Rank, atLeast(e.Requests, e.Error), e.Share*100, e.Refused, sparkline(e.Spark), e.Key)
 	}
 	return t.Flush()
 }
