@@ -31,7 +31,7 @@ var displayed = []string{
 }
 
 // Whatever stands in whichever value that the page shows: it is read as it is written, nothing runs, no element is made
-// of it, what cannot be seen is shown by its number, and on the narrowest screen the page is no wider than that.
+// of it, what cannot be seen is shown by its number, and the page is no wider than its window.
 func TestHostileValues(t *testing.T) {
 	t.Parallel()
 	s := newStandIn(t)
@@ -43,16 +43,7 @@ func TestHostileValues(t *testing.T) {
 			}
 		})
 		b.run(chromedp.Navigate(s.URL))
-		b.await(live + ` && document.querySelector("[data-panel=bans] tbody tr")`)
-		b.run(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true; })`))
-		b.run(chromedp.Evaluate[chromedp.Void](`document.querySelector("#explain-form button").click()`))
-		b.await(`document.querySelector("#explain-result .answer") && document.querySelector("#flow-table tr")`)
-		for _, selector := range displayed {
-			if got := value[string](b, `[...document.querySelectorAll(`+quote(selector)+`)].map((e) => e.textContent).join("\n")`); !strings.Contains(got, a.shown) {
-				t.Errorf("%s: %s reads %.300q", a.name, selector, got)
-			}
-		}
-		b.harmless(a.name)
+		b.endures(a.name, a.shown)
 		b.run(chromedp.Evaluate[chromedp.Void](`document.querySelector("[data-panel=talkers] .name").click()`))
 		b.await(`document.querySelector("#client .limit")`)
 		b.shows(a.name, "#client-title", a.shown)
@@ -66,6 +57,23 @@ func TestHostileValues(t *testing.T) {
 		b.shows(a.name, "#note", a.shown)
 		b.harmless(a.name + ", done")
 	}
+	b.run(chromedp.EmulateViewport(wide, high), chromedp.Navigate(s.URL)) // with what is longest
+	b.endures("wide", attacks[len(attacks)-1].shown)
+}
+
+// endures looks at everything that the page shows.
+func (b *browser) endures(attack, shown string) {
+	b.t.Helper()
+	b.await(live + ` && document.querySelector("[data-panel=bans] tbody tr")`)
+	b.run(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true; })`))
+	b.run(chromedp.Evaluate[chromedp.Void](`document.querySelector("#explain-form button").click()`))
+	b.await(`document.querySelector("#explain-result .answer") && document.querySelector("#flow-table tr")`)
+	for _, selector := range displayed {
+		if got := value[string](b, `[...document.querySelectorAll(`+quote(selector)+`)].map((e) => e.textContent).join("\n")`); !strings.Contains(got, shown) {
+			b.t.Errorf("%s: %s reads %.300q", attack, selector, got)
+		}
+	}
+	b.harmless(attack)
 }
 
 // What went wrong is said in words of others, too.
@@ -114,6 +122,7 @@ func (b *browser) harmless(attack string) {
 	} {
 		if got := value[int](b, expression); got != 0 {
 			b.t.Errorf("%s: %s: %d", attack, what, got)
+			b.t.Log(value[string](b, `[...document.querySelectorAll("body *")].filter((e) => (e.scrollWidth > e.clientWidth + 30 || e.getBoundingClientRect().right > 2000) && getComputedStyle(e).overflowX === "visible" && !e.closest("thead,nav")).map((e) => (e.closest("[data-panel],section,dialog")?.dataset.panel ?? e.closest("section,dialog,header")?.id) + " " + e.localName + "." + e.className + "#" + e.id + " " + e.scrollWidth + ">" + e.clientWidth).filter((x, i, l) => l.indexOf(x) === i).join("; ")`))
 		}
 	}
 }
@@ -142,4 +151,34 @@ func everything(t *testing.T, s *standIn) map[string]string {
 	}
 	all["status"] = string(text)
 	return all
+}
+
+// The token is in the tab's memory and one header field: in no address, in no field of the page, and in no storage that
+// outlives the tab. Locked, nothing of the page knows it, nor what was shown; and the page is in nobody's frame.
+func TestWhereTheTokenIs(t *testing.T) {
+	t.Parallel()
+	const token = "a-token-of-mine"
+	s := newStandIn(t)
+	s.admin = token
+	b := open(t, s.URL, wide, high)
+	b.expect("Failed to load resource") // 401 at first
+	b.await(`!document.getElementById("gate").hidden`)
+	b.run(chromedp.SendKeys(css("#token"), token+"\r"))
+	b.await(live)
+	holds := `[document.documentElement.outerHTML, document.cookie, location.href, document.title, JSON.stringify(localStorage), JSON.stringify(history.state), ...[...document.querySelectorAll("input, textarea")].map((e) => e.value)].join().includes("` + token + `")`
+	if value[bool](b, holds) {
+		t.Error("the page holds the token where others read")
+	}
+	b.mu.Lock()
+	for _, asked := range b.requests {
+		if strings.Contains(asked, token) {
+			t.Errorf("the token is in an address: %s", asked)
+		}
+	}
+	b.mu.Unlock()
+	b.run(chromedp.Click(css("#leave")))
+	b.await(`!document.getElementById("gate").hidden && document.getElementById("page").hidden`)
+	if value[bool](b, holds+` || JSON.stringify(sessionStorage).includes("`+token+`") || Boolean(document.querySelector("[data-panel=talkers] .name"))`) {
+		t.Error("locked, the page knows the token still, or what it showed")
+	}
 }
