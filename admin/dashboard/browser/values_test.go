@@ -122,7 +122,6 @@ func (b *browser) harmless(attack string) {
 	} {
 		if got := value[int](b, expression); got != 0 {
 			b.t.Errorf("%s: %s: %d", attack, what, got)
-			b.t.Log(value[string](b, `[...document.querySelectorAll("body *")].filter((e) => (e.scrollWidth > e.clientWidth + 30 || e.getBoundingClientRect().right > 2000) && getComputedStyle(e).overflowX === "visible" && !e.closest("thead,nav")).map((e) => (e.closest("[data-panel],section,dialog")?.dataset.panel ?? e.closest("section,dialog,header")?.id) + " " + e.localName + "." + e.className + "#" + e.id + " " + e.scrollWidth + ">" + e.clientWidth).filter((x, i, l) => l.indexOf(x) === i).join("; ")`))
 		}
 	}
 }
