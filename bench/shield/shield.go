@@ -49,6 +49,9 @@ func Inspection(o Options) (report.Section, error) {
 			Ratio: rounds.Ratio(t[1].Rounds, t[0].Rounds), Bar: fmt.Sprintf("<= %v µs", bar.us), Met: us <= bar.us})
 	}
 	s.Checks = append(s.Checks, b.atOnce(o, "crs", 5), b.atOnce(o, "fast", 0))
+	for _, c := range s.Checks {
+		s.Peers = append(s.Peers, report.Peer{Name: "stock", What: c.What, Cost: c.Ratio})
+	}
 	return s, nil
 }
 
