@@ -28,10 +28,13 @@ func main() {
 	long := flag.Bool("long", false, "measure longer, for figures to be kept")
 	page := flag.Bool("page", false, "measure nothing: write "+pagePath+" anew from "+results+"/latest.json")
 	only := flag.String("only", "", "sections to run, comma-separated: "+strings.Join(names(), ", "))
-	out := flag.String("out", results, "folder for latest.md and latest.json; any other than "+results+" leaves the page alone")
+	out := flag.String("out", "", "folder for latest.md and latest.json; as a rule "+results+", with the page, and for a part of the sections nowhere")
 	flag.Parse()
 	if *page {
 		exit(writePage(results))
+	}
+	if *out == "" && *only == "" {
+		*out = results
 	}
 	exit(run(plan(*long), *only, *out))
 }
@@ -50,6 +53,17 @@ func writePage(dir string) error {
 	var b bytes.Buffer
 	r.Page(&b)
 	return os.WriteFile(pagePath, b.Bytes(), 0o644)
+}
+
+// keep saves a run in out, if that is anywhere; the one that is kept in results is also the page's.
+func keep(r *report.Report, out string) error {
+	if out == "" {
+		return nil
+	}
+	if err := r.Save(out); err != nil || out != results {
+		return err
+	}
+	return writePage(results)
 }
 
 func exit(err error) {
@@ -152,13 +166,8 @@ func run(l length, only, out string) error {
 		r.Sections = append(r.Sections, section)
 	}
 	r.Machine = append(r.Machine, report.Fact{Name: "load after", Value: line("/proc/loadavg")})
-	if err := r.Save(out); err != nil {
+	if err := keep(r, out); err != nil {
 		return err
-	}
-	if out == results {
-		if err := writePage(results); err != nil {
-			return err
-		}
 	}
 	r.Markdown(os.Stdout)
 	for _, c := range r.Missed() {
