@@ -56,14 +56,14 @@ const (
 
 func servers() []server {
 	all := []server{
-		{weirRefuses, weir("reject"), false, false},
-		{weirHolds, weir("tarpit"), true, false},
+		{name: weirRefuses, start: weir("reject")},
+		{name: weirHolds, start: weir("tarpit"), late: true},
 	}
 	if process.Installed("haproxy") {
 		all = append(all,
-			server{haproxyRefuses, haproxy("deny", 4000), false, false},
-			server{haproxyHolds, haproxy("tarpit", 4000), true, false},
-			server{haproxyFull, haproxy("tarpit", 1000), true, true})
+			server{name: haproxyRefuses, start: haproxy("deny", 4000)},
+			server{name: haproxyHolds, start: haproxy("tarpit", 4000), late: true},
+			server{name: haproxyFull, start: haproxy("tarpit", 1000), late: true, flood: true})
 	}
 	return all
 }

@@ -48,21 +48,30 @@ func Tarpit(o Options) (report.Section, error) {
 	if !process.Installed("haproxy") {
 		s.Note += " HAProxy is not installed."
 	}
-	floods, scrapes := map[string]result{}, map[string]result{}
+	floods, scrapes, err := g.attackAll(o)
+	if err != nil {
+		return s, err
+	}
+	s.Tables = []report.Table{table("A flood.", floods), table("Scrapers.", scrapes)}
+	s.Checks, s.Peers = checks(floods, scrapes), beside(floods)
+	return s, nil
+}
+
+// attackAll attacks every server in both ways. The results are by the server's name.
+func (g *ground) attackAll(o Options) (floods, scrapes map[string]result, err error) {
+	floods, scrapes = map[string]result{}, map[string]result{}
 	for _, server := range servers() {
 		if floods[server.name], err = g.attacked(server, flood, o.Flood); err != nil {
-			return s, err
+			return nil, nil, err
 		}
 		if server.flood {
 			continue
 		}
 		if scrapes[server.name], err = g.attacked(server, scrape, o.Scrape); err != nil {
-			return s, err
+			return nil, nil, err
 		}
 	}
-	s.Tables = []report.Table{table("A flood.", floods), table("Scrapers.", scrapes)}
-	s.Checks, s.Peers = checks(floods, scrapes), beside(floods)
-	return s, nil
+	return floods, scrapes, nil
 }
 
 // A result is what an attack did to a server.
