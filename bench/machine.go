@@ -38,6 +38,7 @@ func versions() []report.Fact {
 		report.Fact{Name: "Caddy", Value: module("caddy", "github.com/caddyserver/caddy/v2")},
 		report.Fact{Name: "envoyproxy/ratelimit", Value: module("peers/ratelimit", "github.com/envoyproxy/ratelimit")},
 		report.Fact{Name: "gubernator", Value: module("peers/gubernator", "github.com/gubernator-io/gubernator/v2")},
+		report.Fact{Name: "grpc-go", Value: module(".", "google.golang.org/grpc")},
 		report.Fact{Name: "nginx", Value: said("nginx", "-v")},
 		report.Fact{Name: "HAProxy", Value: said("haproxy", "-v")},
 		report.Fact{Name: "Redis", Value: said("redis-server", "--version")},

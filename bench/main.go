@@ -100,7 +100,7 @@ func plan(long bool) length {
 		}
 	}
 	return length{
-		limiters.Options{Rounds: 9, Slot: 60 * time.Millisecond, Expire: 2500 * time.Millisecond, Repeats: 3},
+		limiters.Options{Rounds: 9, Slot: 60 * time.Millisecond, Expire: 2500 * time.Millisecond, Repeats: 2},
 		road.Options{Rounds: 15, Slot: 20 * time.Millisecond},
 		shared.Options{Rounds: 5, Slot: 400 * time.Millisecond},
 		wire.Options{Rounds: 6, Slot: time.Second},

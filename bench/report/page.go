@@ -14,6 +14,9 @@ parts cost (a whole decision, finding the client, many rules), and every figure 
 [latest.md](../bench/results/latest.md). How it is measured, and what to keep in mind: [bench/README.md](../bench/README.md).
 What each tool does and does not do is on [another page](comparison.md).
 
+Times are of this machine at that moment: with a load above 1 before the run, others used its processors, too. The ratios say more,
+since whoever is compared took turns.
+
 | | |
 | --- | --- |
 | again | ` + "`%s`" + ` |

@@ -59,30 +59,38 @@ func Redis(o Options) (report.Section, error) {
 	if err != nil {
 		return section, err
 	}
-	table := report.Table{
+	single, err := o.single(s, peers, &section)
+	if err != nil {
+		return section, err
+	}
+	clustered, err := o.cluster()
+	if err != nil {
+		return section, err
+	}
+	section.Tables = []report.Table{{
 		Title: "Decisions with one limit",
 		Head:  []string{"", "callers", "decisions/s", "p50, µs", "p99, µs", "Redis CPU, µs each"},
-	}
+		Rows:  append(single, clustered...),
+	}}
+	hot, err := o.refused(store)
+	section.Checks = append(section.Checks, hot)
+	return section, err
+}
+
+// single measures the contenders on one server, and adds what is to be kept.
+func (o Options) single(s *server, peers []contender, section *report.Section) (rows [][]string, err error) {
 	for _, callers := range []int{1, 64} {
 		figures, err := o.take(s.cpu, callers, peers)
 		if err != nil {
-			return section, err
+			return nil, err
 		}
 		for i, f := range figures {
-			table.Rows = append(table.Rows, row(peers[i].name, callers, f))
+			rows = append(rows, row(peers[i].name, callers, f))
 		}
 		section.Checks = append(section.Checks, checks(callers, figures)...)
 		section.Peers = append(section.Peers, beside(callers, peers, figures)...)
 	}
-	rows, err := o.cluster()
-	if err != nil {
-		return section, err
-	}
-	table.Rows = append(table.Rows, rows...)
-	section.Tables = []report.Table{table}
-	hot, err := o.refused(store)
-	section.Checks = append(section.Checks, hot)
-	return section, err
+	return rows, nil
 }
 
 // cluster measures the store in a Cluster on the same processors.
