@@ -9,7 +9,7 @@ LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttack
 # of the Dockerfile, whose time is bounded.
 IMAGE = CGO_ENABLED=0 GOFLAGS="-trimpath -tags=timetzdata,grpcnotrace -buildvcs=false"
 
-.PHONY: build test test-quick timed manifests lint bench docs run fuzz tools vuln workflows release
+.PHONY: build test test-quick timed soak manifests lint bench docs run fuzz tools vuln workflows release
 
 build:
 	$(GO) build -trimpath -o weir ./cmd/weir
@@ -33,6 +33,11 @@ manifests:
 # Without the real servers and the race detector, for the loop at the desk.
 test-quick:
 	$(GO) test -short ./...
+
+# Half an hour, or SOAK=5m, at half of what the machine can do, under reloads and outages of Redis; SOAK_SEED=N repeats
+# their moments. On a machine with nothing else to do.
+soak: tools
+	SOAK=$(or $(SOAK),30m) $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./soak
 
 # What is promised of times and loads, by the clock: only on a machine with nothing else to do.
 timed: tools
