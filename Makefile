@@ -47,9 +47,9 @@ lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	cd bench && $(GO) vet ./...
+	cd bench && $(GO) vet ./... && $(GO) test ./report
 
-# Ratios to peers, into bench/results; BENCH="-long" measures longer, see bench/README.md.
+# Ratios to peers, into bench/results and docs/benchmarks.md; BENCH="-long" measures longer, see bench/README.md.
 bench:
 	cd bench && $(GO) run . $(BENCH)
 
