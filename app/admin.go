@@ -13,7 +13,9 @@ import (
 
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/admin/dashboard"
+	"github.com/weirgate/weir/internal/bounded"
 	"github.com/weirgate/weir/internal/farewell"
+	"github.com/weirgate/weir/internal/noise"
 )
 
 // An adminServer answers for metrics and health, and serves the admin API and the dashboard.
@@ -27,12 +29,17 @@ type adminServer struct {
 	trail    *admin.Trail
 }
 
+// mostAdmin is how many connections the admin address holds, so that whoever reaches it cannot take the descriptors
+// that the fronts live on. A browser has 6, and 32 may listen to events.
+const mostAdmin = 256
+
 func (a *App) openAdmin(l *Loaded) error {
 	c := l.Config
 	listener, err := a.listen("admin", c.Admin)
 	if err != nil {
 		return err
 	}
+	listener = &bounded.Listener{Listener: listener, Most: mostAdmin, Refused: func(peer netip.Addr) { a.journal.RefusedConnection(tooManyAdmin, peer) }}
 	s := &adminServer{listener: listener, ready: a.ready, trail: admin.NewTrail(c.DataDir)}
 	s.leaving, s.leave = context.WithCancel(context.Background())
 	a.admin = s
@@ -51,8 +58,10 @@ func (a *App) openAdmin(l *Loaded) error {
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second, // events set their own
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          noise.Log(a.log),
 	}
 	s.farewell = farewell.To(&s.server)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/front/extauthz"
 	"github.com/weirgate/weir/front/forwardauth"
 	"github.com/weirgate/weir/front/proxy"
@@ -39,11 +40,12 @@ const (
 	tooManyAsks  = "ask_too_many_connections"
 	tooManyRLS   = "rls_too_many_connections"
 	tooManyAuthz = "ext_authz_too_many_connections"
+	tooManyAdmin = "admin_too_many_connections"
 )
 
 // faults are the names of all that a front may refuse without a decision.
 func faults() []string {
-	return slices.Concat(proxy.Faults(), forwardauth.Faults(), spoe.Faults(), []string{tooManyAsks, tooManyRLS, tooManyAuthz})
+	return slices.Concat(proxy.Faults(), forwardauth.Faults(), spoe.Faults(), []string{tooManyAsks, tooManyRLS, tooManyAuthz, tooManyAdmin}, admin.Faults())
 }
 
 // A door is where a front is to listen.
