@@ -34,6 +34,7 @@ var house = map[string]room{
 	"internal/tail":       {layer: 1},
 	"internal/kept":       {layer: 1},
 	"internal/bounded":    {layer: 1},
+	"internal/farewell":   {layer: 1},
 	"internal/topk":       {layer: 1},
 	"internal/redistest":  {layer: 1, modules: []string{"go.uber.org/goleak"}},
 	"internal/pgtest":     {layer: 1},

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,8 +13,8 @@ import (
 
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/admin/dashboard"
-	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/internal/bounded"
+	"github.com/weirgate/weir/internal/farewell"
 	"github.com/weirgate/weir/internal/noise"
 )
 
@@ -21,6 +22,9 @@ import (
 type adminServer struct {
 	listener net.Listener
 	server   http.Server
+	farewell *farewell.Farewell
+	leaving  context.Context // done when the dashboard's events are to end, which have no end of their own
+	leave    context.CancelFunc
 	ready    func() error // why nobody should send requests here, or nil
 	trail    *admin.Trail
 }
@@ -31,18 +35,24 @@ const mostAdmin = 256
 
 func (a *App) openAdmin(l *Loaded) error {
 	c := l.Config
-	listener, err := proxy.Listen(c.Admin)
+	listener, err := a.listen("admin", c.Admin)
 	if err != nil {
-		return listenError("admin", c.Admin, err)
+		return err
 	}
 	listener = &bounded.Listener{Listener: listener, Most: mostAdmin, Refused: func(peer netip.Addr) { a.journal.RefusedConnection(tooManyAdmin, peer) }}
 	s := &adminServer{listener: listener, ready: a.ready, trail: admin.NewTrail(c.DataDir)}
+	s.leaving, s.leave = context.WithCancel(context.Background())
 	a.admin = s
 	api := admin.New(a.adminOptions(l))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", api.Protect(a.journal.Handler()))
+	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer context.AfterFunc(s.leaving, cancel)()
+		api.ServeHTTP(w, r.WithContext(ctx))
+	})
 	mux.Handle("/", api)
 	s.server = http.Server{
 		Handler:           mux,
@@ -53,6 +63,7 @@ func (a *App) openAdmin(l *Loaded) error {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          noise.Log(a.log),
 	}
+	s.farewell = farewell.To(&s.server)
 	return nil
 }
 
@@ -158,14 +169,27 @@ func (s *adminServer) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *adminServer) serve() error {
-	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.farewell.Serve(s.listener); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	return nil
 }
 
+// adminDrain is how long what is asked at the end may take, after server.drain.
+const adminDrain = 5 * time.Second
+
+// drain takes leave of who asks.
+func (s *adminServer) drain() {
+	s.leave()
+	ctx, cancel := context.WithTimeout(context.Background(), adminDrain)
+	defer cancel()
+	_ = s.farewell.Drain(ctx) // who is left is cut off
+	s.close()
+}
+
 // close ends the server, and what it is answering.
 func (s *adminServer) close() {
+	s.leave()
 	s.server.Close()
 	s.listener.Close()
 }

@@ -31,7 +31,7 @@ import (
 // Options are what the command line says.
 type Options struct {
 	Config string   // path of the configuration file; empty for the defaults
-	Env    []string // the environment, as in os.Environ
+	Env    []string // the environment, as in os.Environ; sockets that it hands over are served and closed
 
 	// These stand in place of the configuration's words, if they are given, be it as nothing.
 	Upstream, Listen, Admin *string
@@ -59,6 +59,7 @@ type App struct {
 	rls     *rls         // one of the fronts, or nil
 	admin   *adminServer // nil if there is none
 
+	handed  handed         // sockets that are not served yet
 	started *config.Config // what the listeners were opened by
 	swapped chan struct{}  // holds one where upstreams are to be checked
 	hangups chan os.Signal // each is a reload; caught before anything listens
@@ -101,6 +102,9 @@ func Start(o Options) (*App, error) {
 // open opens what the configuration names; close closes it.
 func (a *App) open(l *Loaded) error {
 	var err error
+	if a.handed, err = takeHanded(a.options.Env); err != nil {
+		return err
+	}
 	if a.store, err = openStore(l.Config, a.besideStore()); err != nil {
 		return err
 	}
@@ -130,9 +134,11 @@ func (a *App) open(l *Loaded) error {
 		return err
 	}
 	if l.Config.Admin != "" {
-		return a.openAdmin(l)
+		if err := a.openAdmin(l); err != nil {
+			return err
+		}
 	}
-	return nil
+	return a.handed.unused()
 }
 
 // besideStore is what a store is told of. Nobody asks it before there is a journal.
@@ -147,6 +153,7 @@ func (a *App) besideStore() embedded.Beside {
 // close closes what open opened. It may be called when open failed half-way.
 func (a *App) close() {
 	signal.Stop(a.hangups)
+	a.handed.close()
 	for _, f := range a.fronts {
 		f.listener.Close()
 	}
@@ -275,7 +282,7 @@ func (a *App) ready() error {
 	return nil
 }
 
-// drain stops accepting and waits for what is under way.
+// drain takes leave of all who ask, and waits for what is under way. The admin address answers to the last.
 func (a *App) drain() {
 	a.log.Info("draining", "at most", time.Duration(a.started.Server.Drain).String())
 	a.draining.Store(true)
@@ -283,6 +290,6 @@ func (a *App) drain() {
 		a.log.Warn(err.Error())
 	}
 	if a.admin != nil {
-		a.admin.close()
+		a.admin.drain()
 	}
 }

@@ -80,9 +80,9 @@ func (a *App) openFronts(l *Loaded) error {
 
 // openFront opens a front at d.
 func (a *App) openFront(d door, server func() (server, error)) error {
-	l, err := proxy.Listen(d.addr)
+	l, err := a.listen(d.field, d.addr)
 	if err != nil {
-		return listenError(d.field, d.addr, err)
+		return err
 	}
 	if d.tooMany != "" {
 		l = &bounded.Listener{Listener: l, Most: bounded.Most, Refused: func(peer netip.Addr) { a.journal.RefusedConnection(d.tooMany, peer) }}

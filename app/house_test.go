@@ -92,6 +92,9 @@ func options(t testing.TB, p plan) (Options, *logs) {
 	write(t, file, p.yaml)
 	o := Options{Config: file, Log: written, Version: "test",
 		Env: append([]string{"LISTEN=127.0.0.1:0", "ADMIN=localhost:0", "UPSTREAM=" + serve(t, p.service), "WEIR_DATA_DIR=" + filepath.Join(filepath.Dir(file), "data")}, p.env...)}
+	if !strings.Contains(p.yaml, "drain:") {
+		o.Env = append(o.Env, "WEIR_SERVER_DRAIN=5s") // of which a tenth is waited for every unused connection
+	}
 	if p.edit != nil {
 		p.edit(&o)
 	}

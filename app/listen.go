@@ -5,7 +5,22 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+
+	"github.com/weirgate/weir/front/proxy"
 )
+
+// listen returns the socket that was handed over for addr, or listens there by itself. field names addr in
+// the configuration.
+func (a *App) listen(field, addr string) (net.Listener, error) {
+	if l := a.handed.take(addr); l != nil {
+		return l, nil
+	}
+	l, err := proxy.Listen(addr)
+	if err != nil {
+		return nil, listenError(field, addr, err)
+	}
+	return l, nil
+}
 
 // listenError says why the address that field names cannot be listened on, and how to mend it.
 func listenError(field, addr string, err error) error {

@@ -188,7 +188,7 @@ func TestMetricsSurviveReloads(t *testing.T) {
 
 // What cannot change while running is named, until it is as it was; the rest is in force (CFG-14).
 func TestReloadNamesWhatNeedsARestart(t *testing.T) {
-	h := build(t, plan{yaml: basics + "default: {limits: [{rate: 5/1h}]}\n"})
+	h := build(t, plan{yaml: basics + "server: {drain: 30s}\ndefault: {limits: [{rate: 5/1h}]}\n"})
 	h.reloads(strings.Replace(basics, "${LISTEN}", "127.0.0.1:1", 1) +
 		"default: {limits: [{rate: 7/1h}]}\nadmin_token: secret\nserver: {drain: 7s}\nstore: {memory: {max_keys: 77}}\nlog: {format: text}\n")
 	lines := h.logs.lines(restartLine)

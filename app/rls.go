@@ -19,6 +19,7 @@ import (
 	"github.com/weirgate/weir/front/envoyrls/descriptors/follow"
 	"github.com/weirgate/weir/front/envoyrls/environment"
 	"github.com/weirgate/weir/front/envoyrls/xds"
+	"github.com/weirgate/weir/internal/farewell"
 	"github.com/weirgate/weir/store/redis"
 )
 
@@ -233,24 +234,24 @@ func (a *App) openRLSPorts(l *Loaded) error {
 }
 
 // An httpServer is a small HTTP server as a front.
-type httpServer struct{ http.Server }
+type httpServer struct {
+	server   http.Server
+	farewell *farewell.Farewell
+}
 
 func newHTTPServer(h http.Handler) *httpServer {
-	return &httpServer{http.Server{
+	s := &httpServer{server: http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}}
+	s.farewell = farewell.To(&s.server)
+	return s
 }
 
-func (s *httpServer) Serve(l net.Listener) error {
-	if err := s.Server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
+func (s *httpServer) Serve(l net.Listener) error { return s.farewell.Serve(l) }
 
 func (s *httpServer) Drain(ctx context.Context) error {
-	if err := s.Shutdown(ctx); err != nil {
-		return errors.Join(err, s.Close())
+	if err := s.farewell.Drain(ctx); err != nil {
+		return errors.Join(err, s.server.Close())
 	}
 	return nil
 }

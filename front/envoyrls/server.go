@@ -32,6 +32,7 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/envoyrls/descriptors"
+	"github.com/weirgate/weir/internal/farewell"
 	"github.com/weirgate/weir/internal/noise"
 )
 
@@ -129,6 +130,7 @@ type Server struct {
 	calls   callPool
 	grpc    *grpc.Server
 	web     http.Server
+	leave   *farewell.Farewell // of web
 	health  *health.Server
 	under   atomic.Int64 // calls under way
 	drained atomic.Bool
@@ -151,6 +153,7 @@ func New(e *engine.Engine, o Options) *Server {
 		Handler: mux, MaxHeaderBytes: 16 << 10, ErrorLog: noise.Log(o.Logger),
 		ReadHeaderTimeout: helloTimeout, ReadTimeout: 2 * helloTimeout, IdleTimeout: time.Minute,
 	}
+	s.leave = farewell.To(&s.web)
 	s.tellHealth()
 	return s
 }
@@ -199,7 +202,7 @@ func (s *Server) Serve(l net.Listener) error {
 	halves := newSplit(l)
 	var serving sync.WaitGroup
 	defer serving.Wait()
-	serving.Go(func() { _ = s.web.Serve(halves.http1) }) // it ends with the listener, as gRPC's half does
+	serving.Go(func() { _ = s.leave.Serve(halves.http1) }) // it ends with the listener, as gRPC's half does
 	serving.Go(func() { _ = halves.serve() })
 	if err := s.grpc.Serve(halves.other); err != nil && !s.drained.Load() {
 		s.web.Close()
@@ -219,7 +222,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		s.grpc.GracefulStop()
 	}()
 	defer s.web.Close()
-	_ = s.web.Shutdown(ctx) // what is left is cut off; its calls are among those under way
+	_ = s.leave.Drain(ctx) // what is left is cut off; its calls are among those under way
 	select {
 	case <-ended:
 		return nil

@@ -8,7 +8,6 @@ package forwardauth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/farewell"
 	"github.com/weirgate/weir/internal/noise"
 )
 
@@ -39,6 +39,7 @@ type Server struct {
 	refused  func(fault string, peer netip.Addr)
 	notices  notices
 	server   http.Server
+	farewell *farewell.Farewell
 	inFlight atomic.Int64
 }
 
@@ -57,21 +58,22 @@ func New(e *engine.Engine, o Options) *Server {
 		MaxHeaderBytes:               o.MaxHeader,
 		ErrorLog:                     noise.Log(o.Logger),
 	}
+	s.farewell = farewell.To(&s.server)
 	return s
 }
 
 // Serve answers the connections of l until Drain is called. The listener is closed then.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.farewell.Serve(l); err != nil {
 		return fmt.Errorf("forward auth %s: %w", l.Addr(), err)
 	}
 	return nil
 }
 
-// Drain accepts nothing more and waits until what is asked is answered, or until ctx is done. What is
-// left then is cut off, and an error says how much.
+// Drain takes leave of the proxies (package farewell) and waits until what is asked is answered, or until
+// ctx is done. What is left then is cut off, and an error says how much.
 func (s *Server) Drain(ctx context.Context) error {
-	if err := s.server.Shutdown(ctx); err != nil {
+	if err := s.farewell.Drain(ctx); err != nil {
 		left := s.inFlight.Load()
 		s.server.Close()
 		return fmt.Errorf("forward auth: drain: %d asks cut off: %w", left, err)

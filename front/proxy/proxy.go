@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/proxy/guard"
+	"github.com/weirgate/weir/internal/farewell"
 	"github.com/weirgate/weir/internal/noise"
 	"github.com/weirgate/weir/middleware"
 )
@@ -43,6 +43,7 @@ type Proxy struct {
 	middleware  *middleware.Middleware
 	next        func(http.ResponseWriter, *http.Request, *middleware.Call)
 	server      http.Server
+	farewell    *farewell.Farewell
 	certificate *certificate // nil: no TLS
 	inFlight    atomic.Int64
 	stop        context.CancelFunc // ends every request
@@ -87,15 +88,15 @@ func (p *Proxy) prepare() {
 	p.server.Protocols.SetHTTP1(true)
 	// HTTP/2 is recognized by its preface, below TLS or not: net/http cannot see TLS through the guard.
 	p.server.Protocols.SetUnencryptedHTTP2(true)
+	p.farewell = farewell.To(&p.server)
 }
 
 // Serve answers the connections of l until Drain is called. The listener is closed then.
 func (p *Proxy) Serve(l net.Listener) error {
-	err := p.server.Serve(p.guarded(l))
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
+	if err := p.farewell.Serve(p.guarded(l)); err != nil {
+		return fmt.Errorf("proxy %s: %w", l.Addr(), err)
 	}
-	return fmt.Errorf("proxy %s: %w", l.Addr(), err)
+	return nil
 }
 
 // InFlight is how many requests are being answered, upgraded connections included.
@@ -119,11 +120,12 @@ func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) {
 	p.middleware.Serve(w, r, p.next)
 }
 
-// Drain accepts nothing more and waits for requests to end, at most until ctx ends. What is left then, upgraded connections among it, is cut off, and an error says so.
+// Drain takes leave of the clients (package farewell) and waits for requests to end, at most until ctx ends.
+// What is left then, upgraded connections among it, is cut off, and an error says so.
 func (p *Proxy) Drain(ctx context.Context) error {
-	err := p.server.Shutdown(ctx)
+	err := p.farewell.Drain(ctx)
 	if err == nil {
-		err = p.wait(ctx) // Shutdown forgets connections that were upgraded
+		err = p.wait(ctx) // connections that were upgraded
 	}
 	left := p.InFlight()
 	p.stop()

@@ -454,3 +454,42 @@ func TestEarlyHints(t *testing.T) {
 		}
 	}
 }
+
+// While the proxy drains, the final answer says that it is the last, and an informational one does not.
+func TestEarlyHintsAreNotTheLastAnswer(t *testing.T) {
+	began, goOn := make(chan bool), make(chan bool)
+	h := build(t, plan{upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/holds" {
+			close(began)
+			<-goOn
+			return
+		}
+		w.WriteHeader(http.StatusEarlyHints)
+	})})
+	holds, asks := h.dial(), h.dial()
+	io.WriteString(holds, "GET /holds HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-began
+	drained := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		drained <- h.Drain(ctx)
+	}()
+	last := false
+	for r := bufio.NewReader(asks); !last; { // until the drain has begun
+		io.WriteString(asks, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		hint, err := http.ReadResponse(r, nil)
+		if err != nil || hint.StatusCode != http.StatusEarlyHints || hint.Close {
+			t.Fatalf("%v, %v, want 103 and no word of an end", hint, err)
+		}
+		answer, err := http.ReadResponse(r, nil)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%v, %v", answer, err)
+		}
+		last = answer.Close
+	}
+	close(goOn)
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}

@@ -102,11 +102,16 @@ func (t *transfer) inform(status int, header textproto.MIMEHeader) error {
 		return nil
 	}
 	h := t.w.Header()
+	last := h["Connection"] // the final answer says whether it is
+	delete(h, "Connection")
 	for name, lines := range header {
 		h[name] = lines
 	}
 	t.w.WriteHeader(status)
 	clear(h)
+	if last != nil {
+		h["Connection"] = last
+	}
 	return nil
 }
 

@@ -52,7 +52,9 @@ type Conn struct {
 	framing framing      // belongs to the reader
 	answer  atomic.Bool  // a request is being answered
 	handled atomic.Bool  // by the handler
-	passed  atomic.Bool  // nothing is followed any more
+	passed  atomic.Bool  // nothing that is read is followed any more
+	http2   atomic.Bool  // since it is HTTP/2
+	out     frames       // of HTTP/2
 	fault   atomic.Int32 // found in a body whose header had passed
 	closed  bool         // the fault was answered here; belongs to the reader
 	broken  bool         // nothing can be read any more; belongs to the reader
@@ -162,6 +164,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	c.broken = err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 	ok := c.framing.scan(p[:n])
 	if c.framing.state == isHTTP2 {
+		c.http2.Store(true)
 		c.passed.Store(true)
 	}
 	switch {
@@ -185,6 +188,13 @@ func (c *Conn) Write(p []byte) (int, error) {
 		c.replace(p)
 		return len(p), nil
 	}
+	if c.http2.Load() {
+		return c.writeFrames(p)
+	}
+	return c.writeInTime(p)
+}
+
+func (c *Conn) writeInTime(p []byte) (int, error) {
 	now := time.Now()
 	if c.writeBy.Load() < now.Add(c.stall/2).UnixNano() {
 		by := now.Add(c.stall)
