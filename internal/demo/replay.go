@@ -20,7 +20,7 @@ func replayed(ctx context.Context, s *stage) error {
 		return err
 	}
 	before, after := report.Against, &report.Policy
-	s.voice.say("The access log of this tour (%s lines, of %d clients) through strict.yaml, which halves every limit and ends the trial, beside weir.yaml:", count(int(report.Lines.Decided)), after.Clients.Seen)
+	s.voice.say("The access log of this tour (%s lines, of %d clients) through strict.yaml, which halves the limits and enforces the one on trial, beside weir.yaml:", count(int(report.Lines.Decided)), after.Clients.Seen)
 	s.voice.table(
 		[]string{"", "admitted", "refused", "clients refused"},
 		[]string{"weir.yaml", count(int(before.Admitted)), count(int(before.Refused)), count(int(before.Clients.Hurt))},

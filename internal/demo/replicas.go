@@ -12,8 +12,8 @@ import (
 // The replicas, and the limit that they count.
 const (
 	tenWeirs  = 10
-	asks      = 1500 // of one client, round the replicas
-	oneLimit  = 100
+	asks      = 600 // of one client, round the replicas
+	oneLimit  = 50
 	ownMemory = ""
 	nobody    = "127.0.0.1:1" // where no Redis listens
 )
