@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,11 +34,14 @@ func TestDocumentedCommands(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	for _, p := range userPages(t) {
-		if slices.ContainsFunc(p.fences, func(f fence) bool { return f.lang == "sh" && f.tag == "run" }) {
+		if slices.ContainsFunc(p.fences, runs) {
 			t.Run(p.name, func(t *testing.T) { newSession(t, dir, bin).play(p) })
 		}
 	}
 }
+
+// runs reports whether f is a block of commands that are run.
+func runs(f fence) bool { return f.lang == "sh" && (f.tag == "run" || f.tag == "ctrl-c") }
 
 // checkout returns a copy of what a checkout holds, without tests and their data.
 func checkout(t *testing.T) string {
@@ -66,9 +70,9 @@ func checkout(t *testing.T) string {
 	return dir
 }
 
-// A session is a reader who does what a page says. Where the page says 8080, 9090 and 3000, free ports
-// are used; a service of the reader's listens on the last. 6379 is a Redis, if a file that the page has
-// the reader write names it.
+// A session is a reader who does what a page says. Where the page says 8080, 9090, 8000 and 3000, free ports
+// are used, and for the ports that the environment of envoyproxy/ratelimit names; a service of the reader's
+// listens on 3000. 6379 is a Redis, if what the page has the reader write or run names it.
 type session struct {
 	t          *testing.T
 	ctx        context.Context
@@ -83,16 +87,20 @@ type session struct {
 }
 
 func newSession(t *testing.T, dir, bin string) *session {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the first build of a copy is slow on a busy machine
 	t.Cleanup(cancel)
-	service, front, admin := listenAnywhere(t), listenAnywhere(t), listenAnywhere(t)
+	service, front, admin, nginx, grpc := listenAnywhere(t), listenAnywhere(t), listenAnywhere(t), listenAnywhere(t), listenAnywhere(t)
 	serveHello(t, service)
-	front.Close()
-	admin.Close()
+	for _, l := range []net.Listener{front, admin, nginx, grpc} {
+		l.Close()
+	}
 	s := &session{t: t, ctx: ctx, dir: dir, bin: bin, front: front.Addr().String(), admin: admin.Addr().String()}
-	s.pairs = []string{":8080", portOf(front), ":9090", portOf(admin), ":3000", portOf(service)}
+	s.pairs = []string{":8080", portOf(front), ":9090", portOf(admin), ":3000", portOf(service), ":8000", portOf(nginx)}
+	for setting, l := range map[string]net.Listener{" PORT=8080": front, "GRPC_PORT=8081": grpc, "DEBUG_PORT=6070": admin} {
+		s.pairs = append(s.pairs, setting, setting[:strings.Index(setting, "=")+1]+portOf(l)[1:])
+	}
 	s.ports = strings.NewReplacer(s.pairs...)
-	t.Cleanup(s.stop)
+	t.Cleanup(s.tidy)
 	return s
 }
 
@@ -128,12 +136,12 @@ func (s *session) serveRedis() {
 	s.env = append(s.env, "WEIR_STORE_REDIS_TIMEOUT=5s")
 }
 
-// asksRedis reports whether f is a file that names a Redis.
-func asksRedis(f fence) bool { return isFile(f) && strings.Contains(f.text, ":6379") }
+// asksRedis reports whether f is a file, or commands, that name a Redis.
+func asksRedis(f fence) bool { return (isFile(f) || runs(f)) && strings.Contains(f.text, ":6379") }
 
 // isFile reports whether f is a file that the page has the reader write.
 func isFile(f fence) bool {
-	return (f.lang == "yaml" || f.lang == "go") && strings.Contains(f.tag, ".")
+	return (f.lang == "yaml" || f.lang == "go" || f.lang == "nginx") && strings.Contains(f.tag, ".")
 }
 
 func (s *session) play(p *page) {
@@ -146,6 +154,8 @@ func (s *session) play(p *page) {
 		switch {
 		case f.lang == "sh" && f.tag == "run":
 			s.commands(where, text)
+		case f.lang == "sh" && f.tag == "ctrl-c":
+			s.untilInterrupted(where, text)
 		case f.lang == "text" && f.tag == "output":
 			s.expect(where, text)
 		case isFile(f):
@@ -162,6 +172,24 @@ func (s *session) write(name, text string) {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { os.Remove(name) })
+}
+
+// untilInterrupted runs a block whose last command goes on, and interrupts that as Ctrl-C does: it, and what it
+// started. To it that is no failure.
+func (s *session) untilInterrupted(where, text string) {
+	text = strings.TrimSpace(text)
+	last := strings.LastIndex(text, "\n") + 1
+	s.commands(where, text[:last])
+	s.env = append(s.env, "WEIR_LISTEN="+s.front) // the default is 8080
+	s.start(where, text[last:])
+	p := s.background
+	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		s.t.Fatal(err)
+	}
+	s.stopped()
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		s.t.Errorf("%s: %s: exit code %d after Ctrl-C, want 0%s", where, text[last:], code, p.written())
+	}
 }
 
 // commands runs a block, line by line.
@@ -186,7 +214,7 @@ func (s *session) command(script string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, "bash", "-o", "pipefail", "-c", script)
 	cmd.Dir, cmd.WaitDelay = s.dir, 5*time.Second
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "WEIR_") })
-	cmd.Env = append(append(env, s.env...), "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*", "WEIR_ADMIN="+s.admin)
+	cmd.Env = append(append(env, s.env...), "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*", "WEIR_ADMIN="+s.admin, "TMPDIR="+s.t.TempDir())
 	return cmd
 }
 
@@ -239,11 +267,12 @@ func (p *process) written() string {
 	return "\nin the background:\n" + p.out.String()
 }
 
-// start runs a command in the background and returns once it listens.
+// start runs a command in the background and returns once it listens, or tells where its dashboard is.
 func (s *session) start(where, line string) {
 	s.stop()
 	p := &process{cmd: s.command("exec " + line), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts is interrupted with it
 	if err := p.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -252,6 +281,9 @@ func (s *session) start(where, line string) {
 	for {
 		if c, err := net.Dial("tcp", s.front); err == nil {
 			c.Close()
+			return
+		}
+		if strings.Contains(p.written(), "Dashboard ") {
 			return
 		}
 		select {
@@ -270,13 +302,31 @@ func (s *session) stop() {
 		return
 	}
 	_ = s.background.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	s.stopped()
+}
+
+// stopped waits for the end of what runs in the background.
+func (s *session) stopped() {
 	select {
 	case <-s.background.ended:
 	case <-time.After(20 * time.Second):
-		s.t.Errorf("does not end after SIGTERM%s", s.background.written())
+		s.t.Errorf("does not end after a signal%s", s.background.written())
 		_ = s.background.cmd.Process.Kill()
 		<-s.background.ended
 	}
 	_, _ = io.WriteString(s.background, "(stopped)\n")
 	s.background = nil
+}
+
+// tidy ends what the page left running, nginx by the pid that it wrote down, and removes what Weir kept.
+func (s *session) tidy() {
+	s.stop()
+	if text, err := os.ReadFile(filepath.Join(s.dir, "nginx.pid")); err == nil {
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, "weir-data")); err != nil {
+		s.t.Error(err)
+	}
 }

@@ -94,7 +94,8 @@ var house = map[string]room{
 	"front/proxy":       {layer: 6, modules: []string{"github.com/pires/go-proxyproto"}},
 	"app":               {layer: 7, modules: []string{"github.com/fsnotify/fsnotify"}},
 
-	"cmd/weir":        {layer: 8, modules: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term"}},
+	"internal/demo":   {layer: 8},
+	"cmd/weir":        {layer: 9, modules: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term"}},
 	"internal/docgen": {layer: 8},
 }
 

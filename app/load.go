@@ -172,21 +172,21 @@ func fromFlags(problems []config.Problem, flags map[string]string) []config.Prob
 }
 
 // environment returns the environment in which the command line's words override the rest, and the
-// flags that stand for its variables. A service given on the command line, without a file to say
-// where, is served on loopback.
+// flags that stand for its variables. A service given on the command line, without a file or a variable
+// to say where, is served on loopback.
 func (o Options) environment() (env []string, flags map[string]string) {
 	flags = map[string]string{}
 	if o.Config == "" {
 		env = instead(o.Env)
+	}
+	if o.Config == "" && o.Upstream != nil && *o.Upstream != "" {
+		env = append(env, "WEIR_LISTEN=127.0.0.1:8080")
 	}
 	env = append(env, o.Env...) // the last of a name counts
 	override := func(variable, flag string, value *string) {
 		if value != nil {
 			env, flags[variable] = append(env, variable+"="+*value), flag
 		}
-	}
-	if o.Config == "" && o.Upstream != nil && *o.Upstream != "" {
-		o.Listen = cmp.Or(o.Listen, new("127.0.0.1:8080"))
 	}
 	override("WEIR_LISTEN", "--listen", o.Listen)
 	override("WEIR_UPSTREAM", "--upstream", o.Upstream)

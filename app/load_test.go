@@ -34,6 +34,7 @@ func TestWordsOfTheCommandLine(t *testing.T) {
 		"an empty flag":    {"listen: \":5\"\nupstream: http://file\nadmin: \"127.0.0.1:6\"\n", Options{Admin: new("")}, words{":5", "http://file", ""}},
 		"empty flags":      {"listen: \":5\"\nadmin: \":6\"\n", Options{Listen: new(""), Admin: new("")}, words{"", "", ""}},
 		"no upstream":      {"", Options{Upstream: new(""), Env: []string{"WEIR_UPSTREAM=http://a"}}, words{"", "", "127.0.0.1:9090"}},
+		"variable beside":  {"", Options{Env: []string{"WEIR_LISTEN=:6"}, Upstream: new("http://a")}, words{":6", "http://a", "127.0.0.1:9090"}},
 		"environment last": {"", Options{Env: []string{"WEIR_LISTEN=:6", "WEIR_LISTEN=:8"}, Upstream: new("http://a"), Listen: new(":9")}, words{":9", "http://a", "127.0.0.1:9090"}},
 	}
 	for name, test := range tests {

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 //	get URL STATUS [TEXT]  asks until the answer has that HTTP status, and the text in header or body
 //	await GLOB             waits until there is such a file
 //	empty DIR              wants nothing in the folder
+//	nobody TEXT            wants no process, but for the test, to have the text among its arguments
 //	signal TERM|HUP        sends a signal to what was last started in the background
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -41,10 +42,12 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("TMPDIR", e.WorkDir+"/tmp")
+			bin, _, _ := strings.Cut(e.Getenv("PATH"), string(os.PathListSeparator)) // where weir is, and nothing else
+			e.Setenv("BIN", bin)
 			return os.Mkdir(e.WorkDir+"/tmp", 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"begin": begin, "code": code, "free": free, "serve": serve, "taken": taken, "get": get, "await": await, "empty": empty, "signal": send,
+			"begin": begin, "code": code, "free": free, "serve": serve, "taken": taken, "get": get, "await": await, "empty": empty, "nobody": nobody, "signal": send,
 		},
 		// root may read what nobody may.
 		Condition:          func(name string) (bool, error) { return name == "root" && os.Geteuid() == 0, nil },
@@ -132,13 +135,13 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func await(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if found, err := filepath.Glob(ts.MkAbs(args[0])); err != nil || len(found) > 0 {
 			ts.Check(err)
 			return
 		}
 	}
-	ts.Fatalf("no %s after 20 s", args[0])
+	ts.Fatalf("no %s after 60 s", args[0])
 }
 
 func empty(ts *testscript.TestScript, _ bool, args []string) {
@@ -146,6 +149,17 @@ func empty(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	if len(files) > 0 {
 		ts.Fatalf("%v is left in %s", files, args[0])
+	}
+}
+
+func nobody(ts *testscript.TestScript, _ bool, args []string) {
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	ts.Check(err)
+	for _, name := range processes {
+		line, err := os.ReadFile(name)
+		if err == nil && strings.Contains(string(line), args[0]) { // it may have ended since
+			ts.Fatalf("%s is left: %q", name, line)
+		}
 	}
 }
 

@@ -304,6 +304,33 @@ func TestOneClientNamesItsCure(t *testing.T) {
 	}
 }
 
+// The cure for trusting everyone takes the place of what is there: beside it, everyone would stay trusted.
+func TestTrustingEveryoneNamesItsCure(t *testing.T) {
+	everyone := []string{"0.0.0.0/0"}
+	for _, tc := range []struct {
+		cfg  clientip.Config
+		want string
+	}{
+		{clientip.Config{TrustedProxies: everyone}, "client:\n  trusted_proxies: [private]"},
+		{clientip.Config{FromRight: 1, Peers: everyone}, "client:\n  peers: [private]"},
+		{clientip.Config{Header: "X-Real-IP", Peers: everyone}, "client:\n  peers: [private]"},
+		{clientip.Config{Path: []clientip.Hop{{Name: "edge", CIDRs: everyone}}}, "client:\n  path: [{name: proxy, cidrs: [private]}]"},
+	} {
+		tc.cfg.DangerouslyTrustEveryone = true
+		site := newSite(t, tc.cfg)
+		site.play(start, chain.Enough, func(i int) visit { return forwarded("10.0.0.1:1", fmt.Sprintf("203.0.113.%d", i%200), agent(i%25)) })
+		got := "no config.trusts_everyone"
+		for _, f := range site.monitor.Findings(start) {
+			if f.Code == weir.ConfigTrustsEveryone {
+				got = f.Edit
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%+v: got %q, want %q", tc.cfg, got, tc.want)
+		}
+	}
+}
+
 func TestObservingAllocatesNothing(t *testing.T) {
 	site := newSite(t, twoTrust)
 	req := forwarded("10.0.0.1:1", "198.51.100.1, 203.0.113.7, 10.0.0.9", "agent").request()

@@ -230,6 +230,6 @@ func (v *verdict) changed() (from, to uint8, at time.Time, ok bool) {
 // everyone: the configuration itself says that all are trusted.
 func (v *verdict) everyone() {
 	if v.w.count(weir.ConfigTrustsEveryone) > 0 {
-		v.raise(weir.ConfigTrustsEveryone, "every address is trusted as a proxy: anyone can choose the address he is counted under", v.m.trust([]string{"private"}))
+		v.raise(weir.ConfigTrustsEveryone, "every address is trusted as a proxy: anyone can choose the address he is counted under", v.m.trustOnly("private"))
 	}
 }

@@ -32,6 +32,17 @@ func (m *Monitor) trust(networks []string) string {
 	return "client:\n  trusted_proxies: [" + list + "]"
 }
 
+// trustOnly returns the lines that trust the given network in the place of all that are trusted.
+func (m *Monitor) trustOnly(network string) string {
+	switch m.cfg.Strategy {
+	case "path":
+		return "client:\n  path: [{name: proxy, cidrs: [" + network + "]}]"
+	case "from_right", "header":
+		return "client:\n  peers: [" + network + "]"
+	}
+	return "client:\n  trusted_proxies: [" + network + "]"
+}
+
 // apart returns the lines that tell apart who counts as the one client key: that is a proxy, and the
 // clients stand behind it.
 func (v *verdict) apart(key netip.Prefix) string {
