@@ -29,7 +29,7 @@ func (a *App) openAdmin(l *Loaded) error {
 	if err != nil {
 		return listenError("admin", c.Admin, err)
 	}
-	s := &adminServer{listener: listener, ready: a.ready, trail: admin.NewTrail(c.DataDir)}
+	s := &adminServer{listener: a.bounded(listener, a.room.admin, tooManyAdmin), ready: a.ready, trail: admin.NewTrail(c.DataDir)}
 	a.admin = s
 	api := admin.New(a.adminOptions(l))
 	mux := http.NewServeMux()

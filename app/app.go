@@ -36,6 +36,9 @@ type Options struct {
 	// These stand in place of the configuration's words, if they are given, be it as nothing.
 	Upstream, Listen, Admin *string
 
+	// Descriptors is how many files and connections the process may have open; 0: what the system says.
+	Descriptors uint64
+
 	Log     io.Writer // where log lines go
 	Version string    // of the program, for the metrics
 }
@@ -59,6 +62,8 @@ type App struct {
 	rls     *rls         // one of the fronts, or nil
 	admin   *adminServer // nil if there is none
 
+	room    room           // for connections
+	links   *proxy.Links   // connections to upstreams
 	started *config.Config // what the listeners were opened by
 	swapped chan struct{}  // holds one where upstreams are to be checked
 	hangups chan os.Signal // each is a reload; caught before anything listens
@@ -84,6 +89,8 @@ func Start(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{options: o, started: loaded.Config, config: loaded.Config, tried: tried, swapped: make(chan struct{}, 1)}
+	a.room = share(cmp.Or(o.Descriptors, openFiles()), loaded.Config)
+	a.links = proxy.NewLinks(a.room.upstreams)
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.log = newLogger(o.Log, &a.level, loaded.Config.Log)
 	for _, p := range loaded.Problems {
@@ -184,7 +191,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot, keys *keyring) (*engine
 	if prev != nil {
 		before = prev.Upstreams
 	}
-	upstreams, err := proxy.NewUpstreams(upstreamOptions(l), before)
+	upstreams, err := proxy.NewUpstreams(a.upstreamOptions(l), before)
 	if err != nil {
 		return nil, nil, err
 	}

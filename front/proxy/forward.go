@@ -60,6 +60,9 @@ func (t *transfer) fail(err error) {
 		t.w.Header().Set("Connection", "close")
 	case ctx.Err() != nil:
 		t.abort(err) // who half-closed and still listens must not take nothing for an answer
+	case errors.Is(err, errNoLink):
+		status, detail = http.StatusServiceUnavailable, "Too many requests are being answered at this moment."
+		t.w.Header().Set("Retry-After", "1")
 	case late(err):
 		status, detail = http.StatusGatewayTimeout, "The upstream did not answer in time."
 	}

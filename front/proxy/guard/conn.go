@@ -272,7 +272,7 @@ func discard(c net.Conn) error {
 
 // CloseWrite tells the peer that nothing more will come.
 func (c *Conn) CloseWrite() error {
-	w, ok := find[interface{ CloseWrite() error }](c.Conn)
+	w, ok := Below[interface{ CloseWrite() error }](c.Conn)
 	if !ok {
 		return errors.ErrUnsupported
 	}
@@ -281,15 +281,15 @@ func (c *Conn) CloseWrite() error {
 
 // SetLinger sets what becomes of unsent data when the connection is closed: see [net.TCPConn].
 func (c *Conn) SetLinger(seconds int) error {
-	s, ok := find[interface{ SetLinger(int) error }](c.Conn)
+	s, ok := Below[interface{ SetLinger(int) error }](c.Conn)
 	if !ok {
 		return errors.ErrUnsupported
 	}
 	return s.SetLinger(seconds)
 }
 
-// find returns the outermost of c and the connections below it that is a T.
-func find[T any](c net.Conn) (t T, ok bool) {
+// Below returns the outermost of c and the connections below it that is a T.
+func Below[T any](c net.Conn) (t T, ok bool) {
 	for c != nil {
 		if t, ok = c.(T); ok {
 			return t, true
