@@ -36,9 +36,6 @@ type Options struct {
 	// These stand in place of the configuration's words, if they are given, be it as nothing.
 	Upstream, Listen, Admin *string
 
-	// Descriptors is how many files and connections the process may have open; 0: what the system says.
-	Descriptors uint64
-
 	Log     io.Writer // where log lines go
 	Version string    // of the program, for the metrics
 }
@@ -89,7 +86,7 @@ func Start(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{options: o, started: loaded.Config, config: loaded.Config, tried: tried, swapped: make(chan struct{}, 1)}
-	a.room = share(cmp.Or(o.Descriptors, openFiles()), loaded.Config)
+	a.room = share(openFiles(), loaded.Config)
 	a.links = proxy.NewLinks(a.room.upstreams)
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.log = newLogger(o.Log, &a.level, loaded.Config.Log)

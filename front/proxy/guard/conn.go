@@ -59,6 +59,12 @@ type Conn struct {
 	until   atomic.Int64 // the read deadline in Unix nanoseconds, or 0
 	writeBy atomic.Int64 // the write deadline in Unix nanoseconds
 
+	// HTTP/2 alone.
+	http2   atomic.Bool  // frames are followed, requests are not
+	in, out pulse        // belong to the reader and the writer
+	purse   atomic.Int64 // see the constant
+	payday  time.Time    // when the purse was last filled; belongs to the reader
+
 	secure sync.Once
 	state  *tls.ConnectionState
 }
@@ -149,6 +155,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 // after the answers to the requests before it; a fault in a body whose header has been handed on is
 // the error of the read.
 func (c *Conn) Read(p []byte) (int, error) {
+	if c.http2.Load() {
+		return c.readFrames(p)
+	}
 	if c.passed.Load() {
 		return c.Conn.Read(p)
 	}
@@ -162,6 +171,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 	c.broken = err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 	ok := c.framing.scan(p[:n])
 	if c.framing.state == isHTTP2 {
+		c.purse.Store(purse)
+		c.payday = time.Now()
+		c.receive(p[c.framing.begin:n])
+		c.http2.Store(true)
 		c.passed.Store(true)
 	}
 	switch {
@@ -174,6 +187,22 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return 0, c.refuse()
 	}
 	return 0, err
+}
+
+// readFrames hands on what is in the frames of HTTP/2, whose peer may not send too many for nothing.
+func (c *Conn) readFrames(p []byte) (int, error) {
+	if c.closed {
+		return 0, errRefused
+	}
+	n, err := c.Conn.Read(p)
+	if !c.receive(p[:n]) {
+		return n, err
+	}
+	c.closed = true
+	if c.refused != nil {
+		c.refused(FrameFlood, c.Conn.RemoteAddr())
+	}
+	return 0, errRefused
 }
 
 // Write fails if the peer does not take p in time: between half of stall and all of it. A server's own
@@ -193,7 +222,11 @@ func (c *Conn) Write(p []byte) (int, error) {
 		}
 		c.writeBy.Store(by.UnixNano())
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if c.http2.Load() {
+		c.send(p[:n])
+	}
+	return n, err
 }
 
 // replace answers in place of own, with which the server ends the connection. A connection that broke off
