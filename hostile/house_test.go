@@ -171,8 +171,8 @@ func (r *recorder) talk(c net.Conn) {
 	defer c.Close()
 	for from := bufio.NewReader(c); ; {
 		request, err := readRequest(from)
-		if request == "" && err != nil {
-			return
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return // what was broken off is no request
 		}
 		if err != nil {
 			request = fmt.Sprintf("RUBBISH: %v in %q", err, request)
