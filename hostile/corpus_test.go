@@ -84,11 +84,12 @@ func (w *process) play(c *corpusCase) (got []int, err error) {
 	}
 	go io.WriteString(conn, text) // what is refused early is not read to its end
 	for r := bufio.NewReader(conn); ; {
-		answer, err := http.ReadResponse(r, nil)
+		_, err := r.Peek(1)
 		refused := len(got) > 0 && got[len(got)-1] >= 400
 		if err == io.EOF || errors.Is(err, syscall.ECONNRESET) && refused {
 			return got, nil // what a refused client was still sending may reset the connection
 		}
+		answer, err := http.ReadResponse(r, nil)
 		if err != nil {
 			return got, err
 		}

@@ -1,0 +1,2 @@
+package h2spec
+import _ "github.com/summerwind/h2spec"
