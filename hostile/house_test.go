@@ -171,7 +171,7 @@ func (r *recorder) talk(c net.Conn) {
 	defer c.Close()
 	for from := bufio.NewReader(c); ; {
 		request, err := readRequest(from)
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+		if request == "" && err != nil || err == io.EOF || err == io.ErrUnexpectedEOF {
 			return // what was broken off is no request
 		}
 		if err != nil {

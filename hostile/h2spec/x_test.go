@@ -1,2 +1,0 @@
-package h2spec
-import _ "github.com/summerwind/h2spec"
