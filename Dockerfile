@@ -12,11 +12,11 @@ RUN go mod download
 COPY . .
 ARG TARGETARCH
 RUN CGO_ENABLED=0 GOARCH=$TARGETARCH go build -trimpath -tags timetzdata,grpcnotrace -ldflags "-s -w" -o /out/weir ./cmd/weir
-RUN mkdir -m 700 /out/data
+RUN mkdir -m 700 /out/data && cp LICENSE /out/ && tools/notices >/out/THIRD-PARTY-NOTICES
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /out/weir /weir
+COPY --from=build /out/weir /out/LICENSE /out/THIRD-PARTY-NOTICES /
 COPY --from=build --chown=65532:65532 /out/data /var/lib/weir
 ENV WEIR_DATA_DIR=/var/lib/weir
 USER 65532:65532

@@ -20,7 +20,8 @@ type room struct {
 }
 
 var house = map[string]room{
-	".": {layer: 0},
+	".":                 {layer: 0},
+	"internal/yamlkind": {layer: 0, modules: []string{"go.yaml.in/yaml/v3"}},
 
 	"limit":               {layer: 1},
 	"clientip":            {layer: 1},
@@ -29,6 +30,7 @@ var house = map[string]room{
 	"internal/chain":      {layer: 1},
 	"internal/tarpit":     {layer: 1},
 	"internal/noise":      {layer: 1},
+	"internal/tail":       {layer: 1},
 	"internal/kept":       {layer: 1},
 	"internal/bounded":    {layer: 1},
 	"internal/topk":       {layer: 1},

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/weirgate/weir/internal/tail"
 )
 
 // A Trail is the audit log: a file to which lines are appended, one JSON object each. It is safe for
@@ -75,7 +75,7 @@ const tailBytes = 256 << 10
 // Last returns the last n lines, or as many as stand in the last 256 KiB, the newest first. What is no line
 // of ours is left out.
 func (t *Trail) Last(n int) ([]AuditLine, error) {
-	text, err := t.tail()
+	text, err := tail.Read(t.path, tailBytes)
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
@@ -87,23 +87,6 @@ func (t *Trail) Last(n int) ([]AuditLine, error) {
 		}
 	}
 	return lines, nil
-}
-
-// tail returns the file's end, or nothing if there is no file.
-func (t *Trail) tail() ([]byte, error) {
-	f, err := os.Open(t.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	about, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.NewSectionReader(f, max(0, about.Size()-tailBytes), tailBytes))
 }
 
 func (s *Server) audit(c *call) (any, error) {

@@ -21,7 +21,7 @@ func TestShare(t *testing.T) {
 		{1, alone, room{1, 1, 1, 1}},
 		{64, alone, room{24, 24, 24, 8}},
 		{1024, alone, room{384, 384, 384, 128}},
-		{1024, all, room{96, 96, 153, 128}},
+		{1024, all, room{154, 154, 153, 128}},
 		{20_000, alone, room{9500, 9500, 4096, 400}},
 		{65_536, all, room{26_124, 26_124, 4096, 400}},
 		{math.MaxUint64, alone, room{1 << 20, 1 << 20, 4096, 400}},

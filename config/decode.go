@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirgate/weir/internal/yamlkind"
 )
 
 const (
@@ -102,23 +104,7 @@ func (d *decoder) kind(n *yaml.Node, path string, kind yaml.Kind, tag, want stri
 }
 
 // found says what n is, without its value.
-func found(n *yaml.Node) string {
-	switch n.Tag {
-	case "!!map":
-		return "found a mapping"
-	case "!!seq":
-		return "found a list"
-	case "!!null":
-		return "found no value"
-	case "!!bool":
-		return "found " + n.Value
-	case "!!int", "!!float":
-		return "found a number"
-	case "!!str", "!!timestamp", "!!merge":
-		return "found text"
-	}
-	return "found the tag " + shown(n.Tag)
-}
+func found(n *yaml.Node) string { return yamlkind.Of(n, shown) }
 
 // mapping decodes n into the struct v.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int) {

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/weirgate/weir/internal/tail"
 )
 
 const (
@@ -49,7 +49,7 @@ func newBlockedFile(dir string) *blockedFile {
 // last one is where the process was killed while it wrote, is passed over.
 func (f *blockedFile) load(to *blockedRing, now time.Time) error {
 	f.swept = now
-	text, err := f.read()
+	text, err := tail.Read(f.path, mostFile)
 	if err != nil {
 		return fmt.Errorf("blocked requests: %w", err)
 	}
@@ -64,23 +64,6 @@ func (f *blockedFile) load(to *blockedRing, now time.Time) error {
 	}
 	f.saved = to.added
 	return nil
-}
-
-// read returns the end of the file, or nothing where there is none.
-func (f *blockedFile) read() ([]byte, error) {
-	file, err := os.Open(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	about, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.NewSectionReader(file, max(0, about.Size()-mostFile), mostFile))
 }
 
 // save brings the file in step with the list, of which it drops what is too old.

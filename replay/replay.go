@@ -78,8 +78,9 @@ func New(o Options) *Replay {
 	}
 	seed := maphash.MakeSeed() // both sides know a client by one hash
 	r := &Replay{o: o, report: Report{Broken: []BrokenLine{}}}
-	r.tried = newSide(o.Policy, &o.Has, newTally(seed))
-	r.tried.tally.byUse = o.byUse
+	t := newTally(seed)
+	t.byUse = o.byUse
+	r.tried = newSide(o.Policy, &o.Has, t)
 	if o.Against != nil {
 		r.against = newSide(*o.Against, &o.Has, newTally(seed))
 	}
@@ -89,9 +90,9 @@ func New(o Options) *Replay {
 
 // Close frees what the replay holds.
 func (r *Replay) Close() {
-	r.tried.store.Close()
+	r.tried.close()
 	if r.against != nil {
-		r.against.store.Close()
+		r.against.close()
 	}
 }
 

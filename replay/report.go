@@ -197,7 +197,7 @@ func (r *Replay) Report(interrupted bool) *Report {
 	if r.against != nil {
 		before := r.against.report()
 		out.Against, out.Comparison = &before, &r.compare
-		out.Comparison.clients(&r.tried.tally, &r.against.tally)
+		out.Comparison.clients(r.tried.tally, r.against.tally)
 	}
 	return out
 }
@@ -230,7 +230,8 @@ func mostRefused(list []Hurt) []Hurt {
 
 func (s *side) report() Side {
 	s.end(math.MaxInt64)
-	t := &s.tally
+	s.scribe.settle()
+	t := s.tally
 	out := Side{
 		Name: s.name, Counts: t.total, Admitted: t.total.Requests - t.total.Refused, Tagged: t.tagged,
 		RefusedShare: share(t.total.Refused, t.total.Requests), NotReplayable: s.lacks, Evictions: s.store.Evictions(),

@@ -26,10 +26,12 @@ type side struct {
 	held     held
 	lacks    []Lack
 	prober   *prober
-	tally    tally
+	tally    *tally
+	scribe   *scribe // writes the tally
 }
 
-func newSide(p Policy, has *accesslog.Has, t tally) *side {
+// newSide returns one that has decided nothing. It must be closed.
+func newSide(p Policy, has *accesslog.Has, t *tally) *side {
 	keyless := p.Policy.WithoutKeys()
 	s := &side{name: p.Name, policy: keyless, store: memory.New(memory.Options{MaxKeys: p.MaxKeys}), prober: newProber(keyless, has), tally: t}
 	lacks, without := lacks(keyless, has)
@@ -38,9 +40,15 @@ func newSide(p Policy, has *accesslog.Has, t tally) *side {
 	if len(without) > 0 {
 		s.snapshot.Store = &partial{s.store, without}
 	}
-	s.tally.without = without
+	t.without = without
+	s.scribe = newScribe(t)
 	s.engine = engine.New(s.snapshot, journal.Discard(), func() time.Time { return time.Unix(0, s.now) })
 	return s
+}
+
+func (s *side) close() {
+	s.scribe.close()
+	s.store.Close()
 }
 
 // decide decides a request of the log, at the log's time. What lasts is recorded at its end, before
@@ -50,7 +58,7 @@ func (s *side) decide(req weir.Request, l *accesslog.Line) Verdict {
 	s.now = l.At
 	d := s.engine.Decide(context.Background(), s.snapshot, req)
 	v := verdict(d)
-	s.tally.add(d, l, v)
+	s.scribe.note(d, l, v)
 	if l.Took > 0 && v != Refused && lasts(d) {
 		heap.Push(&s.held, ending{l.At + int64(l.Took), d, l.Status})
 		return v

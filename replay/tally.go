@@ -3,11 +3,9 @@ package replay
 import (
 	"hash/maphash"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/weirgate/weir"
-	"github.com/weirgate/weir/replay/accesslog"
 )
 
 // Bounds of what is remembered. What goes beyond is counted under others, or in sums alone.
@@ -63,11 +61,10 @@ type tally struct {
 	hurtAll   int64 // clients that were refused
 	unlisted  int64 // refusals of those beyond mostHurt
 	group     []byte
-	key       []byte
 }
 
-func newTally(seed maphash.Seed) tally {
-	return tally{
+func newTally(seed maphash.Seed) *tally {
+	return &tally{
 		seed: seed, reasons: few{all: map[string]*Counts{}}, rules: few{all: map[string]*Counts{}}, limits: map[*weir.Limit]*use{},
 		paths: map[string]*Counts{}, hours: map[int64]*Counts{}, hour: math.MinInt64,
 		clients: table{most: mostClients}, named: map[uint64]string{}, hurt: map[hurtKey]*hurt{},
@@ -77,23 +74,30 @@ func newTally(seed maphash.Seed) tally {
 // noRule is what requests count under that were answered before a rule was looked for.
 const noRule = "(none)"
 
-// add notes a decision about l, which bears the status that the log has.
-func (t *tally) add(d *weir.Decision, l *accesslog.Line, v Verdict) {
-	rule := noRule
-	if d.Rule != nil {
-		rule = d.Rule.Name
+// enter notes the decisions of a sheet.
+func (t *tally) enter(p *sheet) {
+	asks := p.asks
+	for i := range p.notes {
+		n := &p.notes[i]
+		t.add(n, asks[:n.asks])
+		asks = asks[n.asks:]
 	}
-	t.total.add(v)
-	if d.Action == weir.Tag {
+}
+
+func (t *tally) add(n *note, asks []ask) {
+	t.total.add(n.verdict)
+	if n.tagged {
 		t.tagged++
 	}
-	t.reasons.of(string(d.Reason)).add(v)
-	t.rules.of(rule).add(v)
-	t.group = appendGroup(t.group[:0], l.Path)
-	t.path().add(v)
-	t.ofHour(l.At).add(v)
-	t.demand(d, l)
-	t.client(d, l, rule)
+	t.reasons.of(string(n.reason)).add(n.verdict)
+	t.rules.of(n.rule).add(n.verdict)
+	t.group = appendGroup(t.group[:0], n.path)
+	t.path().add(n.verdict)
+	t.ofHour(n.at).add(n.verdict)
+	for i := range asks {
+		t.demand(&asks[i], n.at)
+	}
+	t.client(n)
 }
 
 // counts returns the counts of key, or nil if it is new and there are most already.
@@ -149,65 +153,44 @@ func (t *tally) limit(l *weir.Limit) *use {
 	return u
 }
 
-// demand notes what was asked of each counter, granted or not, and what its limit said.
-func (t *tally) demand(d *weir.Decision, l *accesslog.Line) {
-	for i := range d.Hits {
-		h, st := &d.Hits[i], &d.Statuses[i]
-		if t.without[h.Limit] {
-			continue
-		}
-		u := t.limit(h.Limit)
-		u.decided(st)
-		if h.N > 0 {
-			u.ask(maphash.Bytes(t.seed, h.Key), l.At, h.N, st)
-		}
-	}
-	if len(d.Deferred) == 0 || !slices.Contains(d.OnlyStatuses, l.Status) {
+// demand notes what was asked of a counter.
+func (t *tally) demand(a *ask, at int64) {
+	if t.without[a.limit] {
 		return
 	}
-	for i := range d.Deferred {
-		if h := &d.Deferred[i]; !t.without[h.Limit] {
-			t.limit(h.Limit).ask(maphash.Bytes(t.seed, h.Key), l.At, h.N, nil)
-		}
+	u := t.limit(a.limit)
+	if !a.deferred {
+		u.decided(a)
+	}
+	if a.n > 0 {
+		u.ask(a.counter, at, a.n, a.remaining)
 	}
 }
 
 // client notes whose request it was, and what that means for him.
-func (t *tally) client(d *weir.Decision, l *accesslog.Line, rule string) {
-	hash := t.hash(&d.Client)
-	s, _ := t.clients.find(hash)
+func (t *tally) client(n *note) {
+	s, _ := t.clients.find(n.client)
 	if s == nil {
 		t.untracked++
 		return
 	}
 	s.a = saturated(s.a)
 	if len(t.named) < mostNamed && s.a == 1 || s.a == namedLater && len(t.named) < 2*mostNamed {
-		t.named[hash] = d.Client.Key()
+		t.named[n.client] = n.key()
 	}
 	wasHurt := s.b&hurtBit != 0
 	switch {
-	case d.Refused():
+	case n.verdict == Refused:
 		if !wasHurt {
 			s.b |= hurtBit
 			t.hurtAll++
 		}
-		t.refused(hash, d, l, rule, s)
+		t.refused(n, s)
 	case wasHurt:
-		t.admitted(hurtKey{hash, rule}, l.At)
-	case l.Status >= 200 && l.Status < 400:
+		t.admitted(hurtKey{n.client, n.rule}, n.at)
+	case n.status >= 200 && n.status < 400:
 		s.b = min(s.b+1, hurtBit-1)
 	}
-}
-
-// hash is one for each client, of less than the text of its key.
-func (t *tally) hash(c *weir.Client) uint64 {
-	if c.Source == weir.Unresolved {
-		t.key = c.AppendKey(t.key[:0])
-		return maphash.Bytes(t.seed, t.key)
-	}
-	bytes := c.Prefix.Addr().As16()
-	t.key = append(append(t.key[:0], bytes[:]...), byte(c.Prefix.Bits()), byte(c.Prefix.Addr().BitLen()))
-	return maphash.Bytes(t.seed, t.key)
 }
 
 // hurtBit of a client's second number says that it was refused. The rest of it is how many of its
@@ -233,22 +216,22 @@ type hurt struct {
 }
 
 // refused notes a refusal: a lockout begins, or goes on to what the asker is told to wait.
-func (t *tally) refused(hash uint64, d *weir.Decision, l *accesslog.Line, rule string, s *slot) {
-	key := hurtKey{hash, rule}
+func (t *tally) refused(n *note, s *slot) {
+	key := hurtKey{n.client, n.rule}
 	h := t.hurt[key]
 	if h == nil {
 		if len(t.hurt) == mostHurt {
 			t.unlisted++
 			return
 		}
-		h = &hurt{client: d.Client.Key(), first: l.At, before: int64(s.a) - 1, good: int64(s.b &^ hurtBit)}
+		h = &hurt{client: n.key(), first: n.at, before: int64(s.a) - 1, good: int64(s.b &^ hurtBit)}
 		t.hurt[key] = h
 	}
 	h.refused++
 	if h.from == 0 {
-		h.from = l.At
+		h.from = n.at
 	}
-	h.until = l.At + int64(max(d.RetryAfter(), 0))
+	h.until = n.at + n.wait
 }
 
 // admitted notes that a client that was refused under a rule is let through: the lockout is over.

@@ -37,7 +37,7 @@ func TestDemandEqualsAMap(t *testing.T) {
 		for range 60_000 {
 			at += r.Int64N(int64(windows[i]) / 500)
 			hash, n := r.Uint64N(3000)*0x9e3779b97f4a7c15|1, 1+r.Int64N(3)
-			u.ask(hash, at, n, nil)
+			u.ask(hash, at, n, 0)
 			want[counter{hash, uint64(at / int64(windows[i]))}] += uint64(n)
 		}
 		u.finish()
@@ -61,7 +61,7 @@ func decideOne(t *testing.T, s *side, client, path string, status int, at int64)
 func newTestSide(t *testing.T, yaml string) *side {
 	t.Helper()
 	s := newSide(Policy{Name: "test", Policy: compile(t, yaml)}, &accesslog.Has{Status: true}, newTally(maphash.MakeSeed()))
-	t.Cleanup(s.store.Close)
+	t.Cleanup(s.close)
 	return s
 }
 
@@ -155,7 +155,7 @@ func TestPartial(t *testing.T) {
 func TestUnderWayIsBounded(t *testing.T) {
 	long(t)
 	s := newSide(Policy{Policy: compile(t, "default: {limits: [{in_flight: 100000000}]}")}, &accesslog.Has{Duration: true, Status: true}, newTally(maphash.MakeSeed()))
-	t.Cleanup(s.store.Close)
+	t.Cleanup(s.close)
 	client := netip.MustParseAddr("10.0.0.1")
 	for i := range mostHeld + 100 {
 		l := accesslog.Line{At: int64(i), Took: time.Hour, Client: client, Method: "GET", Path: "/"}
@@ -248,14 +248,14 @@ func TestCountersAreBounded(t *testing.T) {
 	long(t)
 	u := &use{limit: &weir.Limit{Max: 5, Window: time.Minute}, counters: table{most: 1}}
 	for i := range uint64(mostCounters) {
-		u.ask(i*0x9e3779b97f4a7c15|1, 0, 1, nil)
+		u.ask(i*0x9e3779b97f4a7c15|1, 0, 1, 0)
 	}
 	full := u.counters.n
 	if len(u.counters.slots) != mostCounters || full > 3*mostCounters/4 {
 		t.Errorf("%d slots, %d counters", len(u.counters.slots), full)
 	}
-	u.ask(1, 0, 1, nil)
-	u.ask(1, int64(time.Minute), 1, nil)
+	u.ask(1, 0, 1, 0)
+	u.ask(1, int64(time.Minute), 1, 0)
 	u.finish()
 	if u.demand.values != int64(full)+1 || u.demand.most != 2 {
 		t.Errorf("%d windows, at most %d; want %d, 2", u.demand.values, u.demand.most, full+1)

@@ -27,15 +27,15 @@ type use struct {
 const mostCounters = 4 << 20
 
 // decided notes what the limit said to a request.
-func (u *use) decided(st *weir.Status) {
-	if !st.Allowed {
+func (u *use) decided(a *ask) {
+	if !a.allowed {
 		u.refused++
 	}
-	u.peak = max(u.peak, u.limit.Capacity()-st.Remaining)
+	u.peak = max(u.peak, u.limit.Capacity()-a.remaining)
 }
 
-// ask notes n hits on the counter of that hash.
-func (u *use) ask(hash uint64, at, n int64, st *weir.Status) {
+// ask notes n hits on the counter of that hash, which then had so much left.
+func (u *use) ask(hash uint64, at, n, remaining int64) {
 	u.asked++
 	if u.limit.Algorithm == weir.Concurrency {
 		return // how many were in flight is in peak
@@ -56,7 +56,7 @@ func (u *use) ask(hash uint64, at, n int64, st *weir.Status) {
 	}
 	s.a = u.window
 	if u.byUse {
-		n = max(u.limit.Capacity()-st.Remaining-int64(s.b), 0)
+		n = max(u.limit.Capacity()-remaining-int64(s.b), 0)
 	}
 	s.b = uint32(min(int64(s.b)+n, math.MaxUint32))
 }

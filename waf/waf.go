@@ -38,11 +38,6 @@ type Input struct {
 	NoBody bool
 }
 
-// Classes are all that a match may be of, for metrics.
-func Classes() []string {
-	return []string{"sqli", "xss", "lfi", "rfi", "rce", "php", "java", "node", "ssrf", "scanner", "protocol", "multipart", "session", "upload", "pollution", "other"}
-}
-
 // A Ruleset judges what was read of a request. It is safe for concurrent use.
 type Ruleset interface {
 	// Name is the set's name: fast or crs.

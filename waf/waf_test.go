@@ -358,13 +358,6 @@ func TestMatchesAreBounded(t *testing.T) {
 	}
 }
 
-// Every class that a rule set may use is on the list for metrics.
-func TestClasses(t *testing.T) {
-	if got := waf.Classes(); len(got) != 16 {
-		t.Errorf("%d classes", len(got))
-	}
-}
-
 // A result is used again without what was in it.
 func TestResultIsReused(t *testing.T) {
 	w := build(t, func(c *waf.Case) {

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,17 +39,6 @@ func Open(address string) (*sql.DB, *apikey.Store, error) {
 	db.SetMaxOpenConns(mostConnections)
 	db.SetConnMaxLifetime(lifetime)
 	return db, apikey.NewStore(db, func(ctx context.Context) error { return Migrate(ctx, db) }), nil
-}
-
-// Check returns what is wrong with a URL, or nothing.
-func Check(address string) string {
-	if u, err := url.Parse(address); err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return "want a URL, as in postgres://weir@db.example.com:5432/weir"
-	}
-	if _, err := pgx.ParseConfig(address); err != nil {
-		return "want a URL that a client of PostgreSQL understands, as in postgres://weir@db.example.com:5432/weir"
-	}
-	return ""
 }
 
 // migrations make the tables, each from what the ones before it left. One that was released is never changed.

@@ -113,7 +113,7 @@ func TestRelease(t *testing.T) {
 	}
 	succeed(t, dist, "sha256sum", "--strict", "--check", "SHA256SUMS")
 	succeed(t, dist, "tar", "-xzf", name+".tar.gz")
-	want := []string{"LICENSE", "completions/weir.bash", "completions/weir.fish", "completions/weir.powershell", "completions/weir.zsh", "weir"}
+	want := []string{"LICENSE", "THIRD-PARTY-NOTICES", "completions/weir.bash", "completions/weir.fish", "completions/weir.powershell", "completions/weir.zsh", "weir"}
 	if got := tree(t, filepath.Join(dist, name)); !slices.Equal(got, want) {
 		t.Errorf("the archive has %v, want %v", got, want)
 	}
@@ -121,7 +121,7 @@ func TestRelease(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(out), "weir v1.2.3, ") {
 		t.Errorf("weir version: %v, %s", err, out)
 	}
-	if diff := cmp.Diff(append(strings.Fields(shipped(t, "../dependencies.txt")), "std"), billed(t, filepath.Join(dist, name+".cdx.json"))); diff != "" {
+	if diff := cmp.Diff(append(dependencies(t), "std"), billed(t, filepath.Join(dist, name+".cdx.json"))); diff != "" {
 		t.Errorf("the bill of materials (-dependencies.txt and Go +got):\n%s", diff)
 	}
 }
@@ -149,4 +149,41 @@ func billed(t *testing.T, name string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// dependencies are the modules that dependencies.txt names.
+func dependencies(t *testing.T) (names []string) {
+	t.Helper()
+	for line := range strings.Lines(shipped(t, "../dependencies.txt")) {
+		if !strings.HasPrefix(line, "#") {
+			names = append(names, strings.Fields(line)[0])
+		}
+	}
+	return names
+}
+
+// The licences that go with a binary are those of Go, of every module in it and of what the dashboard brings.
+func TestNotices(t *testing.T) {
+	script, err := filepath.Abs("../../tools/notices")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(script).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for section := range strings.SplitSeq("\n"+string(out), "\n==== ") {
+		title, text, _ := strings.Cut(section, "\n")
+		if name, _, _ := strings.Cut(title, ","); name != "" {
+			got = append(got, name)
+			if len(strings.TrimSpace(text)) < 500 {
+				t.Errorf("%s has no licence but %q", name, text)
+			}
+		}
+	}
+	want := slices.Concat([]string{"Go"}, dependencies(t), []string{"archivo", "plexmono", "uPlot"})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirgate/weir/internal/yamlkind"
 )
 
 const (
@@ -156,20 +158,4 @@ func (r *reader) merged(n *yaml.Node, path string) []pair {
 }
 
 // found says what n is, without its value.
-func found(n *yaml.Node) string {
-	switch n.Tag {
-	case "!!map":
-		return "found a mapping"
-	case "!!seq":
-		return "found a list"
-	case "!!null":
-		return "found no value"
-	case "!!bool":
-		return "found " + n.Value
-	case "!!int", "!!float":
-		return "found a number"
-	case "!!str", "!!timestamp", "!!merge":
-		return "found text"
-	}
-	return "found the tag " + shown(n.Tag)
-}
+func found(n *yaml.Node) string { return yamlkind.Of(n, shown) }
