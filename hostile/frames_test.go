@@ -74,14 +74,16 @@ func passed(kind byte, payload string) bool {
 	return kind == frameHeaders && strings.HasPrefix(strings.TrimLeft(payload, "\x20\x3f"), "\x88")
 }
 
-// A request that says it has no body, and has one, arrives without.
+// A request that says it has no body, and has one, arrives without, if at all; a length that is no number is 0 to net/http.
 func TestABodyThatIsNone(t *testing.T) {
 	up := record(t)
 	w := start(t, 512, "listen: \"127.0.0.1:0\"\nadmin: \"127.0.0.1:0\"\nupstream: \""+up.url+"\"\nwaf: {enabled: false}\ndefault: {limits: []}\n")
-	c := w.dial("listen")
-	block := field(":method", "POST") + field(":scheme", "http") + field(":path", "/") + field(":authority", "a") + field("content-length", "0")
-	go io.WriteString(c, begun+request(0, block)+frame(frameData, endStream, 1, "GET /admin HTTP/1.1\r\nHost: a\r\n\r\n"))
-	outcome(t, c)
+	for _, length := range []string{"0", "+32", ""} {
+		c := w.dial("listen")
+		block := field(":method", "POST") + field(":scheme", "http") + field(":path", "/") + field(":authority", "a") + field("content-length", length)
+		go io.WriteString(c, begun+request(0, block)+frame(frameData, endStream, 1, "GET /admin HTTP/1.1\r\nHost: a\r\n\r\n"))
+		outcome(t, c)
+	}
 	if status, _, err := w.get("listen", "/last"); status != 200 {
 		t.Errorf("the next is answered %d, %v", status, err)
 	}
@@ -109,7 +111,6 @@ func TestHTTP2ToHTTP1(t *testing.T) {
 		{"H2.CL, too short", request(0, post+field("content-length", "3")) + frame(frameData, endStream, 1, smuggled), ""},
 		{"H2.CL, too long", request(0, post+field("content-length", "100")) + frame(frameData, endStream, 1, smuggled), ""},
 		{"H2.CL, twice", request(0, post+field("content-length", "3")+field("content-length", "32")) + frame(frameData, endStream, 1, smuggled), ""},
-		{"H2.CL, no number", request(0, post+field("content-length", "+32")) + frame(frameData, endStream, 1, smuggled), ""},
 		{"H2.TE", request(0, post+field("transfer-encoding", "chunked")) + frame(frameData, endStream, 1, "0\r\n\r\n"+smuggled), ""},
 		{"H2.TE, in capitals", request(0, post+field("Transfer-Encoding", "chunked")) + frame(frameData, endStream, 1, "0\r\n\r\n"+smuggled), ""},
 		{"connection", request(endStream, post+field("connection", "close")), ""},
