@@ -9,7 +9,7 @@ LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttack
 # of the Dockerfile, whose time is bounded.
 IMAGE = CGO_ENABLED=0 GOFLAGS="-trimpath -tags=timetzdata,grpcnotrace -buildvcs=false"
 
-.PHONY: build test test-quick timed manifests h2spec lint bench docs run fuzz tools vuln workflows release
+.PHONY: build test test-quick timed soak manifests h2spec lint bench docs run fuzz tools vuln workflows release
 
 build:
 	$(GO) build -trimpath -o weir ./cmd/weir
@@ -38,6 +38,11 @@ h2spec:
 test-quick:
 	$(GO) test -short ./...
 
+# Half an hour, or SOAK=5m, at half of what the machine can do, under reloads and outages of Redis; SOAK_SEED=N repeats
+# their moments. On a machine with nothing else to do.
+soak: tools
+	SOAK=$(or $(SOAK),30m) $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./soak
+
 # What is promised of times and loads, by the clock: only on a machine with nothing else to do.
 timed: tools
 	WEIR_TIMED=1 $(GO) test -count=1 -p 1 -timeout 15m $$(git grep -l 'weir/internal/timed"' -- '*.go' | xargs dirname | sort -u | sed 's|^|./|') ./waf/crs ./waf/fast
@@ -46,9 +51,9 @@ lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	cd bench && $(GO) vet ./...
+	cd bench && $(GO) vet ./... && $(GO) test ./report
 
-# Ratios to peers, into bench/results; BENCH="-long" measures longer, see bench/README.md.
+# Ratios to peers, into bench/results and docs/benchmarks.md; BENCH="-long" measures longer, see bench/README.md.
 bench:
 	cd bench && $(GO) run . $(BENCH)
 

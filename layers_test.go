@@ -29,6 +29,7 @@ var house = map[string]room{
 	"respond":             {layer: 1, modules: []string{"google.golang.org/protobuf"}},
 	"internal/chain":      {layer: 1},
 	"internal/tarpit":     {layer: 1},
+	"internal/plain":      {layer: 0},
 	"internal/noise":      {layer: 1},
 	"internal/tail":       {layer: 1},
 	"internal/kept":       {layer: 1},

@@ -3,11 +3,14 @@ package admin
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirgate/weir/config"
 )
@@ -61,9 +64,14 @@ func (t *tokens) bearer(r *http.Request) (token, bool) {
 // admit lets c in if it may read.
 func (s *Server) admit(c *call) error {
 	who, ok := s.tokens.bearer(c.r)
-	switch {
-	case crossSite(c.r):
+	if crossSite(c.r) {
 		return problem(http.StatusForbidden, "cross_site", "the request was made by a page of another site")
+	}
+	if wait := s.guessed(c, ok); wait > 0 {
+		c.w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		return problem(http.StatusTooManyRequests, "busy", fmt.Sprintf("%d wrong tokens came from this address within a minute: none is looked at until it is over", mostWrong))
+	}
+	switch {
 	case !ok:
 		return problem(http.StatusUnauthorized, "unauthorized", "a bearer token is required: admin_token or admin_read_token of the configuration")
 	case who == noToken && s.o.Local == Anywhere:

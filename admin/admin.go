@@ -75,6 +75,7 @@ const (
 type Server struct {
 	o         Options
 	tokens    tokens
+	guesses   guesses
 	handler   http.Handler
 	document  []byte
 	listeners chan struct{} // holds one for each who listens to events

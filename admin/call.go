@@ -7,9 +7,14 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weirgate/weir/internal/plain"
 )
 
 // A call is one request to the API.
@@ -35,7 +40,10 @@ func (s *Server) operation(rt *route) http.Handler {
 				return nil, err
 			}
 		}
-		var err error
+		err := rt.check(c.r)
+		if err != nil {
+			return nil, err
+		}
 		if c.query, err = rt.parse(c.r); err != nil {
 			return nil, err
 		}
@@ -84,7 +92,7 @@ func writeJSON(w http.ResponseWriter, status int, answer any) {
 	}
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // whoever has gone needs no answer
+	_ = json.NewEncoder(plain.JSONTo(w)).Encode(answer) // whoever has gone needs no answer
 }
 
 func problem(status int, code, detail string) *Problem {
@@ -99,9 +107,43 @@ func badRequest(format string, values ...any) error {
 	return problem(http.StatusBadRequest, "bad_request", fmt.Sprintf(format, values...))
 }
 
+// check returns what is wrong with a request, its query and body apart. A body that is not said to be JSON is one that
+// the form of a page could send.
+func (rt *route) check(r *http.Request) error {
+	kind := r.Header.Get("Content-Type")
+	if kind != "" && r.Method != http.MethodGet && r.Method != http.MethodHead && !isJSON(kind) {
+		return wantsJSON()
+	}
+	for _, name := range rt.names() {
+		if !isText(r.PathValue(name)) {
+			return badRequest("%s: %s", name, wantText)
+		}
+	}
+	return nil
+}
+
+func isJSON(kind string) bool {
+	kind, _, err := mime.ParseMediaType(kind)
+	return err == nil && kind == "application/json"
+}
+
+func wantsJSON() error {
+	return problem(http.StatusUnsupportedMediaType, "bad_request", "want Content-Type: application/json")
+}
+
+// isText reports whether a value can be kept, shown and asked a database for.
+func isText(value string) bool {
+	return utf8.ValidString(value) && !strings.ContainsFunc(value, unicode.IsControl)
+}
+
+const wantText = "want text in UTF-8 without control characters"
+
 // parse returns the query with defaults filled in. What is not known is an error.
 func (rt *route) parse(r *http.Request) (map[string]string, error) {
-	given := r.URL.Query()
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badRequest("query: %s", cut(err.Error()))
+	}
 	query := map[string]string{}
 	for _, p := range rt.query {
 		value, err := p.value(given[p.name])
@@ -136,6 +178,8 @@ func (p *parameter) value(given []string) (string, error) {
 		}
 	case len(given[0]) > mostText:
 		return "", badRequest("%s: longer than %d bytes", p.name, mostText)
+	case !isText(given[0]):
+		return "", badRequest("%s: %s", p.name, wantText)
 	}
 	return given[0], nil
 }
@@ -151,26 +195,21 @@ func (c *call) number(name string) int {
 
 // read decodes the body, strictly. Without a body v stays what it is.
 func (c *call) read(v any) error {
-	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if c.r.ContentLength == 0 {
 		return nil
 	}
-	if kind != "application/json" {
-		return problem(http.StatusUnsupportedMediaType, "bad_request", "want Content-Type: application/json")
+	if !isJSON(c.r.Header.Get("Content-Type")) {
+		return wantsJSON()
 	}
-	d := json.NewDecoder(c.r.Body)
-	d.DisallowUnknownFields()
-	err := d.Decode(v)
-	if err == nil {
-		if _, more := d.Token(); more != io.EOF {
-			err = errors.New("more than one value")
-		}
-	}
+	text, err := io.ReadAll(c.r.Body)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		return problem(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("want at most %d bytes", mostBody))
-	case err != nil:
+	case err == nil:
+		err = decode(text, v)
+	}
+	if err != nil {
 		return badRequest("body: %s", cut(err.Error()))
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/weirgate/weir/internal/plain"
 )
 
 const (
@@ -27,6 +29,9 @@ func (s *Server) events(c *call) (any, error) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx in between would keep the events
+	if c.r.Method == http.MethodHead {
+		return nil, nil // there is nothing to listen to
+	}
 	l := listener{s: s, w: c.w, control: http.NewResponseController(c.w)}
 	_, l.refusal = s.o.Journal.RefusedAfter(0, 0)
 	l.second, l.breaker = s.o.Now().Add(-eventEvery), s.o.Now()
@@ -99,7 +104,7 @@ func (l *listener) tellBreaker(changes []BreakerChange) error {
 func (l *listener) write(name string, v any) error {
 	text, err := json.Marshal(v)
 	if err == nil {
-		_, err = fmt.Fprintf(l.w, "event: %s\ndata: %s\n\n", name, text)
+		_, err = fmt.Fprintf(l.w, "event: %s\ndata: %s\n\n", name, plain.JSON(nil, text))
 	}
 	return err
 }

@@ -48,7 +48,7 @@ type house struct {
 }
 
 // build returns the house of the rules. change may change the options.
-func build(t *testing.T, change func(*admin.Options)) *house {
+func build(t testing.TB, change func(*admin.Options)) *house {
 	t.Helper()
 	store := memory.New(memory.Options{MaxKeys: 10_000})
 	t.Cleanup(store.Close)
@@ -72,7 +72,7 @@ func build(t *testing.T, change func(*admin.Options)) *house {
 	return h
 }
 
-func compile(t *testing.T, yaml string) (*config.Config, *policy.Policy) {
+func compile(t testing.TB, yaml string) (*config.Config, *policy.Policy) {
 	t.Helper()
 	cfg, problems := config.Parse("weir.yaml", []byte(yaml), nil)
 	p, more := policy.Compile(cfg)
@@ -154,7 +154,7 @@ func get[T any](t *testing.T, h *house, path string) T {
 	return decode[T](t, h.do(ask{path: path}), http.StatusOK)
 }
 
-func decode[T any](t *testing.T, w *httptest.ResponseRecorder, status int) T {
+func decode[T any](t testing.TB, w *httptest.ResponseRecorder, status int) T {
 	t.Helper()
 	var v T
 	d := json.NewDecoder(w.Body)

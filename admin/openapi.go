@@ -80,15 +80,22 @@ func (rt *route) id() string {
 	return strings.ToLower(rt.method) + strings.ToUpper(name[:1]) + name[1:]
 }
 
+// names are the parameters of the path.
+func (rt *route) names() []string {
+	var names []string
+	for segment := range strings.SplitSeq(rt.path, "/") {
+		if name, ok := strings.CutPrefix(segment, "{"); ok {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return names
+}
+
 // parameters are those of the path, then those of the query.
 func (rt *route) parameters() []any {
 	var list []any
-	for segment := range strings.SplitSeq(rt.path, "/") {
-		if name, ok := strings.CutPrefix(segment, "{"); ok {
-			list = append(list, map[string]any{
-				"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": map[string]any{"type": "string"},
-			})
-		}
+	for _, name := range rt.names() {
+		list = append(list, map[string]any{"name": name, "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
 	}
 	for _, p := range rt.query {
 		list = append(list, map[string]any{"name": p.name, "in": "query", "description": p.doc, "schema": p.schema()})

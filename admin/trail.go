@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/weirgate/weir/internal/plain"
 	"github.com/weirgate/weir/internal/tail"
 )
 
@@ -39,7 +40,7 @@ func (t *Trail) Append(line AuditLine) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(text, '\n'))
+	_, err = f.Write(append(plain.JSON(nil, text), '\n'))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}

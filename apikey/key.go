@@ -53,6 +53,8 @@ var (
 const (
 	// MostKeys is how many keys a process holds, of some 300 bytes each.
 	MostKeys = 1_000_000
+	// lastYear is the last one that RFC 3339, and so JSON, can write.
+	lastYear = 9999
 	// MostOverlap is how long a displaced key may stay good.
 	MostOverlap = 90 * 24 * time.Hour
 
@@ -73,6 +75,8 @@ func (s *Spec) check(now time.Time) error {
 		return fmt.Errorf("%w: name: want one", ErrInvalid)
 	case !s.Expires.IsZero() && !s.Expires.After(now):
 		return fmt.Errorf("%w: expires: %s is over", ErrInvalid, s.Expires.UTC().Format(time.RFC3339))
+	case s.Expires.UTC().Year() > lastYear:
+		return fmt.Errorf("%w: expires: want a time before the year %d", ErrInvalid, lastYear+1)
 	case len(s.Scopes) > mostScopes:
 		return fmt.Errorf("%w: scopes: want at most %d", ErrInvalid, mostScopes)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/admin/dashboard"
 	"github.com/weirgate/weir/front/proxy"
+	"github.com/weirgate/weir/internal/noise"
 )
 
 // An adminServer answers for metrics and health, and serves the admin API and the dashboard.
@@ -22,6 +23,10 @@ type adminServer struct {
 	ready    func() error // why nobody should send requests here, or nil
 	trail    *admin.Trail
 }
+
+// mostAdmin is how many connections the admin address holds, so that whoever reaches it cannot take the descriptors
+// that the fronts live on. A browser has 6, and 32 may listen to events.
+const mostAdmin = 256
 
 func (a *App) openAdmin(l *Loaded) error {
 	c := l.Config
@@ -41,8 +46,10 @@ func (a *App) openAdmin(l *Loaded) error {
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second, // events set their own
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          noise.Log(a.log),
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/front/extauthz"
 	"github.com/weirgate/weir/front/forwardauth"
 	"github.com/weirgate/weir/front/proxy"
@@ -44,7 +45,7 @@ const (
 
 // faults are the names of all that a front may refuse without a decision.
 func faults() []string {
-	return slices.Concat(proxy.Faults(), forwardauth.Faults(), spoe.Faults(), []string{tooManyAsks, tooManyRLS, tooManyAuthz, tooManyAdmin})
+	return slices.Concat(proxy.Faults(), forwardauth.Faults(), spoe.Faults(), []string{tooManyAsks, tooManyRLS, tooManyAuthz, tooManyAdmin}, admin.Faults())
 }
 
 // A door is where a front is to listen.

@@ -219,7 +219,9 @@ func (h *house) passes(n int, path string) (passed int) {
 // admin asks the admin address for a path.
 func (h *house) adminGet(path string, header ...string) answer {
 	h.t.Helper()
-	a, err := ask(client(h.t, false), "http://"+h.admin.listener.Addr().String()+path, header...)
+	c := client(h.t, false)
+	defer c.CloseIdleConnections() // the admin address holds so many
+	a, err := ask(c, "http://"+h.admin.listener.Addr().String()+path, header...)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -10,16 +10,18 @@ import (
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/front/proxy"
+	"github.com/weirgate/weir/internal/plain"
 	"github.com/weirgate/weir/journal"
 )
 
-// newLogger returns what the configuration says logs look like.
+// newLogger returns what the configuration says logs look like. A terminal obeys nothing in them: the text handler
+// quotes what is not printable.
 func newLogger(w io.Writer, level *slog.LevelVar, c config.Log) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if c.Format == "text" {
 		return slog.New(slog.NewTextHandler(w, o))
 	}
-	return slog.New(slog.NewJSONHandler(w, o))
+	return slog.New(slog.NewJSONHandler(plain.JSONTo(w), o))
 }
 
 // logLevel returns the level of that name; the configuration allows no other.

@@ -19,9 +19,8 @@ type room struct {
 
 // Bounds where the system names none worth the name.
 const (
-	mostOpen   = 1 << 20 // connections of clients: some 20 GB
-	setAside   = 1000    // descriptors for files, stores and the admin address, or a quarter if that is less
-	mostAdmins = 400
+	mostOpen = 1 << 20 // connections of clients: some 20 GB
+	setAside = 1000    // descriptors for files, stores and the admin address, or a quarter if that is less
 )
 
 // share divides so many descriptors among what a configuration opens.
@@ -36,7 +35,7 @@ func share(descriptors uint64, c *config.Config) room {
 	}
 	asks := max(1, min(bounded.Most, (all-aside)/(parts+1)))
 	left := (all - aside - asks*(parts-1)) / 2
-	return room{clients: max(1, left), upstreams: max(1, left), asks: asks, admin: max(1, min(mostAdmins, aside/2))}
+	return room{clients: max(1, left), upstreams: max(1, left), asks: asks, admin: max(1, min(mostAdmin, aside/2))}
 }
 
 // refusedByProxy notes what the proxy refuses. A crowd is counted only: the proxy says by itself that there is one.

@@ -22,9 +22,9 @@ func TestShare(t *testing.T) {
 		{64, alone, room{24, 24, 24, 8}},
 		{1024, alone, room{384, 384, 384, 128}},
 		{1024, all, room{154, 154, 153, 128}},
-		{20_000, alone, room{9500, 9500, 4096, 400}},
-		{65_536, all, room{26_124, 26_124, 4096, 400}},
-		{math.MaxUint64, alone, room{1 << 20, 1 << 20, 4096, 400}},
+		{20_000, alone, room{9500, 9500, 4096, 256}},
+		{65_536, all, room{26_124, 26_124, 4096, 256}},
+		{math.MaxUint64, alone, room{1 << 20, 1 << 20, 4096, 256}},
 	}
 	for _, x := range tests {
 		if got := share(x.descriptors, x.config); got != x.want {

@@ -27,7 +27,9 @@ func api[T any](h *house, method, path, body string) T {
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	res, err := client(h.t, false).Do(r)
+	c := client(h.t, false)
+	defer c.CloseIdleConnections()
+	res, err := c.Do(r)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/weirgate/weir/bench/report"
-	"github.com/weirgate/weir/bench/wire"
 )
 
 // machine says what the figures were measured on.
@@ -24,7 +24,7 @@ func machine() []report.Fact {
 
 // versions says what was measured.
 func versions() []report.Fact {
-	facts := []report.Fact{{Name: "Go", Value: runtime.Version()}}
+	facts := []report.Fact{{Name: "Weir", Value: said("git", "describe", "--always", "--dirty")}, {Name: "Go", Value: runtime.Version()}}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		var peers []string
 		for _, d := range info.Deps {
@@ -32,9 +32,34 @@ func versions() []report.Fact {
 				peers = append(peers, d.Path+" "+d.Version)
 			}
 		}
-		facts = append(facts, report.Fact{Name: "peers", Value: strings.Join(peers, ", ")})
+		facts = append(facts, report.Fact{Name: "modules", Value: strings.Join(peers, ", ")})
 	}
-	return append(facts, wire.Versions()...)
+	return append(facts,
+		report.Fact{Name: "Caddy", Value: module("caddy", "github.com/caddyserver/caddy/v2")},
+		report.Fact{Name: "envoyproxy/ratelimit", Value: module("peers/ratelimit", "github.com/envoyproxy/ratelimit")},
+		report.Fact{Name: "gubernator", Value: module("peers/gubernator", "github.com/gubernator-io/gubernator/v2")},
+		report.Fact{Name: "grpc-go", Value: module(".", "google.golang.org/grpc")},
+		report.Fact{Name: "nginx", Value: said("nginx", "-v")},
+		report.Fact{Name: "HAProxy", Value: said("haproxy", "-v")},
+		report.Fact{Name: "Redis", Value: said("redis-server", "--version")},
+		report.Fact{Name: "GoAccess", Value: said("goaccess", "--version")},
+		report.Fact{Name: "wrk", Value: said("wrk", "-v")},
+	)
+}
+
+// module is the version of a module that the module in dir needs.
+func module(dir, path string) string {
+	return said("go", "list", "-C", dir, "-m", "-f", "{{.Version}}", path)
+}
+
+// said is the first line that a program writes, or why it writes none.
+func said(program string, args ...string) string {
+	out, err := exec.Command(program, args...).CombinedOutput()
+	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if first == "" && err != nil {
+		return err.Error()
+	}
+	return first
 }
 
 // compared reports whether a module is one of the peers.

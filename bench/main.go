@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/weirgate/weir/bench/road"
 	"github.com/weirgate/weir/bench/shared"
 	"github.com/weirgate/weir/bench/shield"
+	"github.com/weirgate/weir/bench/tarpit"
 	"github.com/weirgate/weir/bench/wire"
 )
 
@@ -24,10 +26,44 @@ func main() {
 		exit(limiters.Child(os.Args[2], os.Stdin, os.Stdout))
 	}
 	long := flag.Bool("long", false, "measure longer, for figures to be kept")
+	page := flag.Bool("page", false, "measure nothing: write "+pagePath+" anew from "+results+"/latest.json")
 	only := flag.String("only", "", "sections to run, comma-separated: "+strings.Join(names(), ", "))
-	out := flag.String("out", "results", "folder for latest.md and latest.json")
+	out := flag.String("out", "", "folder for latest.md and latest.json; as a rule "+results+", with the page, and for a part of the sections nowhere")
 	flag.Parse()
+	if *page {
+		exit(writePage(results))
+	}
+	if *out == "" && *only == "" {
+		*out = results
+	}
 	exit(run(plan(*long), *only, *out))
+}
+
+const (
+	results  = "results"
+	pagePath = "../docs/benchmarks.md"
+)
+
+// writePage writes the page of users from the run in dir.
+func writePage(dir string) error {
+	r, err := report.Load(dir)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	r.Page(&b)
+	return os.WriteFile(pagePath, b.Bytes(), 0o644)
+}
+
+// keep saves a run in out, if that is anywhere; the one that is kept in results is also the page's.
+func keep(r *report.Report, out string) error {
+	if out == "" {
+		return nil
+	}
+	if err := r.Save(out); err != nil || out != results {
+		return err
+	}
+	return writePage(results)
 }
 
 func exit(err error) {
@@ -45,6 +81,7 @@ type length struct {
 	shared   shared.Options
 	wire     wire.Options
 	asked    asked.Options
+	tarpit   tarpit.Options
 	shield   shield.Options
 	logs     logs.Options
 }
@@ -57,16 +94,18 @@ func plan(long bool) length {
 			shared.Options{Rounds: 11, Slot: time.Second},
 			wire.Options{Rounds: 11, Slot: 4 * time.Second, Unpinned: true},
 			asked.Options{Rounds: 11, Slot: 3 * time.Second},
+			tarpit.Options{Flood: 15 * time.Second, Scrape: 15 * time.Second},
 			shield.Options{Rounds: 15, Slot: 100 * time.Millisecond},
 			logs.Options{Rounds: 9, Lines: 3_000_000},
 		}
 	}
 	return length{
-		limiters.Options{Rounds: 9, Slot: 60 * time.Millisecond, Expire: 2500 * time.Millisecond, Repeats: 3},
+		limiters.Options{Rounds: 9, Slot: 60 * time.Millisecond, Expire: 2500 * time.Millisecond, Repeats: 2},
 		road.Options{Rounds: 15, Slot: 20 * time.Millisecond},
 		shared.Options{Rounds: 5, Slot: 400 * time.Millisecond},
-		wire.Options{Rounds: 5, Slot: 1500 * time.Millisecond},
-		asked.Options{Rounds: 5, Slot: time.Second},
+		wire.Options{Rounds: 6, Slot: time.Second},
+		asked.Options{Rounds: 5, Slot: 700 * time.Millisecond},
+		tarpit.Options{Flood: 7 * time.Second, Scrape: 4 * time.Second},
 		shield.Options{Rounds: 7, Slot: 40 * time.Millisecond},
 		logs.Options{Rounds: 3, Lines: 300_000},
 	}
@@ -88,6 +127,7 @@ func subjects() []subject {
 		{"redis", func(l length) (report.Section, error) { return shared.Redis(l.shared) }},
 		{"proxy", func(l length) (report.Section, error) { return wire.Proxies(l.wire) }},
 		{"asked", func(l length) (report.Section, error) { return asked.Fronts(l.asked) }},
+		{"tarpit", func(l length) (report.Section, error) { return tarpit.Tarpit(l.tarpit) }},
 		{"inspection", func(l length) (report.Section, error) { return shield.Inspection(l.shield) }},
 		{"replay", func(l length) (report.Section, error) { return logs.Replay(l.logs) }},
 	}
@@ -125,7 +165,8 @@ func run(l length, only, out string) error {
 		fmt.Fprintf(os.Stderr, "%s: %.0f s\n", s.name, time.Since(began).Seconds())
 		r.Sections = append(r.Sections, section)
 	}
-	if err := r.Save(out); err != nil {
+	r.Machine = append(r.Machine, report.Fact{Name: "load after", Value: line("/proc/loadavg")})
+	if err := keep(r, out); err != nil {
 		return err
 	}
 	r.Markdown(os.Stdout)

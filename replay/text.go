@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/weirgate/weir/internal/plain"
 )
 
 // shown is how many rows of a list the text has. JSON and HTML have more.
@@ -25,15 +27,17 @@ func (r *Report) WriteText(w io.Writer) error {
 	return t.w.Flush()
 }
 
-// A textWriter writes lines whose cells are separated by tabs. Errors come with Flush.
+// A textWriter writes lines whose cells are separated by tabs. A terminal obeys nothing in them. Errors come with Flush.
 type textWriter struct{ w *tabwriter.Writer }
 
-func (t *textWriter) line(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
+func (t *textWriter) line(format string, values ...any) {
+	fmt.Fprintf(t.w, format+"\n", plain.Values(values...)...)
+}
 
 // table begins a part with a title and the names of its columns.
 func (t *textWriter) table(title string, columns ...string) {
 	t.w.Flush() // columns of one part do not widen another's
-	t.line("\n%s\t%s", title, strings.Join(columns, "\t"))
+	t.line("\n%s\t"+strings.Join(columns, "\t"), title)
 }
 
 func (r *Report) lines(t *textWriter) {
@@ -118,7 +122,7 @@ func (t *textWriter) groups(title string, list []Group) {
 	}
 	t.table(title, "REQUESTS", "REFUSED", "SHADOW")
 	for _, g := range list[:min(len(list), shown)] {
-		t.line("%s\t%d\t%d\t%d", visible(g.Name), g.Requests, g.Refused, g.Shadow)
+		t.line("%s\t%d\t%d\t%d", g.Name, g.Requests, g.Refused, g.Shadow)
 	}
 	t.rest(len(list))
 }
@@ -127,16 +131,6 @@ func (t *textWriter) rest(n int) {
 	if n > shown {
 		t.line("and %d more\t(--json and --html have them)", n-shown)
 	}
-}
-
-// visible is text of the log without what a terminal would take for a command.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '.'
-		}
-		return r
-	}, s)
 }
 
 func (s *Side) limitTables(t *textWriter) {
@@ -149,7 +143,7 @@ func (s *Side) limitTables(t *textWriter) {
 		if l.Demand != nil {
 			d = fmt.Sprintf("%d\t%d\t%d\t%d\t%d", l.Demand.P50, l.Demand.P95, l.Demand.P99, l.Demand.P999, l.Demand.Max)
 		}
-		t.line("%s\t%s\t%s\t%d\t%d\t%d of %d\t%s\t%s", l.Name, l.Rate, l.Mode, l.Asked, l.Refused, l.Peak, l.Limit, percent(l.Headroom), d)
+		t.line("%s\t%s\t%s\t%d\t%d\t%d of %d\t%s\t"+d, l.Name, l.Rate, l.Mode, l.Asked, l.Refused, l.Peak, l.Limit, percent(l.Headroom))
 	}
 	for _, l := range s.Limits {
 		if len(l.Curve) == 0 || l.Curve[0].Refused == 0 {

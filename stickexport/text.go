@@ -6,11 +6,13 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/weirgate/weir/internal/plain"
 )
 
 // WriteText prints the ranking for people.
 func (r *Ranking) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "table %s, type %s: %d of %d entries\n", r.Table, r.Type, r.Used, r.Size)
+	fmt.Fprintf(w, "table %s, type %s: %d of %d entries\n", plain.Text(r.Table), plain.Text(r.Type), r.Used, r.Size)
 	if len(r.Entries) == 0 {
 		_, err := fmt.Fprintln(w, "nothing to rank")
 		return err
@@ -19,7 +21,7 @@ func (r *Ranking) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "rank\tkey\t%s\n", strings.Join(r.columns(), "\t"))
 	for i := range r.Entries {
 		e := &r.Entries[i]
-		fmt.Fprintf(t, "%d\t%s\t%d", e.Rank, e.Key, e.Value)
+		fmt.Fprintf(t, "%d\t%s\t%d", e.Rank, plain.Text(e.Key), e.Value)
 		for _, d := range e.Data {
 			if d.Name != r.By {
 				fmt.Fprintf(t, "\t%d", d.Value)

@@ -36,6 +36,7 @@ func Fronts(o Options) (report.Section, error) {
 	if err := h.build(); err != nil {
 		return s, err
 	}
+	s.Note += h.buildPeers()
 	for _, measure := range []func(*house, Options, *report.Section) error{rls, nginx, haproxy} {
 		err := measure(h, o, &s)
 		h.stop()

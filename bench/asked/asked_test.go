@@ -1,6 +1,7 @@
 package asked
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -21,8 +22,9 @@ func TestFronts(t *testing.T) {
 	for _, table := range s.Tables {
 		rows += len(table.Rows)
 	}
-	if len(s.Checks) != 18 || len(s.Tables) != 3 || rows != 14 {
-		t.Fatalf("%d checks and %d tables of %d rows, want 18 and 3 of 14", len(s.Checks), len(s.Tables), rows)
+	peers := len(s.Peers) // none where none could be built, else of up to three services
+	if len(s.Checks) != 18 || len(s.Tables) != 3 || rows != 14+peers || peers > 12 {
+		t.Fatalf("%d checks and %d tables of %d rows, %d peers, want 18 and 3 of 14 and the peers", len(s.Checks), len(s.Tables), rows, peers)
 	}
 	for _, c := range s.Checks {
 		if c.Measured <= 0 && c.Unit != "each" || c.Beside != "" && c.Ratio <= 0 {
@@ -62,5 +64,26 @@ func TestChecks(t *testing.T) {
 		if missed := r.Missed(); len(missed) != test.missed {
 			t.Errorf("%s: missed %+v, want %d", name, missed, test.missed)
 		}
+	}
+}
+
+// A service is set beside Weir with the count in the same place, asked for the same.
+func TestBeside(t *testing.T) {
+	at := func(name string, us float64) cost { return cost{name: name, us: []float64{us}} }
+	costs := []cost{
+		at(nullName, 20), at(memoryName, 25), at(memoryName+overSuffix, 30), at(redisName, 50), at(redisName+overSuffix, 40),
+		at(ratelimitName, 100), at(cachedName+overSuffix, 60), at(gubernatorName, 75), at(gubernatorName+overSuffix, 15),
+	}
+	want := []report.Peer{
+		{Name: ratelimitName, What: "processor time, 64 at once", Cost: 2},
+		{Name: cachedName, What: "processor time, 64 at once, over its limit", Cost: 1.5},
+		{Name: gubernatorName, What: "processor time, 64 at once", Cost: 3},
+		{Name: gubernatorName, What: "processor time, 64 at once, over its limit", Cost: 0.5},
+	}
+	if got := beside(64, costs); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := toWeir(costs[0], costs); got != "" {
+		t.Errorf("the null service, which counts nothing, beside Weir: %s, want nothing", got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,9 +14,10 @@ import (
 
 // A house is the programs, and the processes that run.
 type house struct {
-	dir              string
-	weir, plain, rls string
-	running          []*process.Process
+	dir                   string
+	weir, plain, rls      string
+	ratelimit, gubernator string // empty: could not be built
+	running               []*process.Process
 }
 
 func (h *house) build() error {
@@ -99,7 +99,7 @@ func shipped(name string, changes ...string) (string, error) {
 // missing returns the first of the programs that is not installed, or nothing.
 func missing(programs ...string) string {
 	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
+		if !process.Installed(p) {
 			return p
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,8 +38,9 @@ const rlsYAML = "rls: {listen: %%q, config: %q}\nstore: {redis: {url: %q, timeou
 // The processes that are asked. Weir is asked for clients that have room, and for one that has not.
 const (
 	nullName   = "null grpc-go"
-	memoryName = "Weir, memory"
-	redisName  = "Weir, Redis"
+	weirPrefix = "Weir"
+	memoryName = weirPrefix + ", memory"
+	redisName  = weirPrefix + ", Redis"
 	overSuffix = ", over its limit"
 )
 
@@ -50,7 +52,7 @@ func rls(h *house, o Options, s *report.Section) error {
 	}
 	table := report.Table{
 		Title: "Envoy's rate limit service: one descriptor, 50,000 clients in turn or one that is over its limit, two connections.",
-		Head:  []string{"", "callers", "µs per call", "to null", "calls/s", "p99, µs"},
+		Head:  []string{"", "callers", "µs per call", "to null", "to Weir", "calls/s", "p99, µs"},
 	}
 	for _, callers := range []int{1, 64} {
 		costs, err := o.race(contenders(callers))
@@ -60,18 +62,18 @@ func rls(h *house, o Options, s *report.Section) error {
 		for _, c := range costs {
 			table.Rows = append(table.Rows, []string{
 				c.name, strconv.Itoa(callers), report.Figure(rounds.Quiet(c.us)), fmt.Sprintf("%.2f", rounds.Ratio(c.us, costs[0].us)),
-				report.Figure(c.fast()), report.Figure(rounds.Quiet(c.p99)),
+				toWeir(c, costs), report.Figure(c.fast()), report.Figure(rounds.Quiet(c.p99)),
 			})
 		}
 		s.Checks = append(s.Checks, rlsChecks(callers, costs)...)
+		s.Peers = append(s.Peers, beside(callers, costs)...)
 	}
 	s.Tables = append(s.Tables, table)
 	if redis == nil {
 		s.Note += " Redis: not measured, redis-server is not installed."
 		return nil
 	}
-	all := contenders(64)
-	silent, err := silence(redis.Address, all[len(all)-1])
+	silent, err := silence(redis.Address, hot(contenders(64)))
 	s.Checks = append(s.Checks, silent)
 	return err
 }
@@ -79,6 +81,9 @@ func rls(h *house, o Options, s *report.Section) error {
 // rlsChecks sets Weir beside the null service, which is the first.
 func rlsChecks(callers int, costs []cost) (checks []report.Check) {
 	for _, c := range costs[1:] {
+		if !strings.HasPrefix(c.name, weirPrefix) {
+			continue
+		}
 		bar := barMemory
 		if c.name == redisName { // what is over its limit does not go there
 			bar = barRedis
@@ -118,13 +123,17 @@ func (h *house) services() (contenders func(callers int) []contender, redis *pro
 		}
 		weirs = append(weirs, shared)
 	}
+	peers, err := h.runPeers(redis)
+	if err != nil {
+		return nil, nil, err
+	}
 	return func(callers int) []contender {
 		all := []contender{{name: nullName, process: null, ask: h.callers(null, "client", callers)}}
 		for _, w := range weirs {
 			all = append(all, contender{name: w.Name, process: w, ask: h.callers(w, "client", callers)},
 				contender{name: w.Name + overSuffix, process: w, refuses: true, ask: h.callers(w, "hot", callers)})
 		}
-		return all
+		return append(all, peers(callers)...)
 	}, redis, nil
 }
 
@@ -141,10 +150,14 @@ func (h *house) callers(p *process.Process, key string, callers int) func(time.D
 	if key == "hot" {
 		clients = 1
 	}
+	api := "envoy"
+	if p.Name == gubernatorName {
+		api = "gubernator"
+	}
 	return func(slot time.Duration) (load, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), slot+30*time.Second)
 		defer cancel()
-		out, err := anywhere.Command(ctx, h.rls, "-ask", p.Address, "-key", key, "-clients", strconv.Itoa(clients),
+		out, err := anywhere.Command(ctx, h.rls, "-ask", p.Address, "-api", api, "-key", key, "-clients", strconv.Itoa(clients),
 			"-callers", strconv.Itoa(callers), "-for", slot.String()).Output()
 		if err != nil {
 			return load{}, said(err)
@@ -166,6 +179,11 @@ func said(err error) error {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
 	}
 	return err
+}
+
+// hot is the contender that asks Weir with Redis about what is over its limit.
+func hot(all []contender) contender {
+	return all[slices.IndexFunc(all, func(c contender) bool { return c.name == redisName+overSuffix })]
 }
 
 // silence counts the commands that Redis gets for calls that are refused.

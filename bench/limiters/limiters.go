@@ -69,7 +69,7 @@ func Speed(o Options) (report.Section, error) {
 			return s, err
 		}
 	}
-	s.Tables = []report.Table{speedTable(times)}
+	s.Tables, s.Peers = []report.Table{speedTable(times)}, speedPeers(times)
 	s.Checks = slices.Concat(absoluteChecks(times), aheadChecks(times, weirName), aheadChecks(times, steadyName))
 	return s, nil
 }
@@ -139,6 +139,19 @@ func speedTable(times map[load][]speeds) report.Table {
 		t.Rows = append(t.Rows, append(row, report.Figure(allocs)))
 	}
 	return t
+}
+
+// speedPeers are the peers beside Weir with the clock read.
+func speedPeers(times map[load][]speeds) (peers []report.Peer) {
+	for i, name := range names() {
+		if i < len(ours()) {
+			continue
+		}
+		for _, l := range loads() {
+			peers = append(peers, report.Peer{Name: name, What: l.String(), Cost: l.ratio(times[l][i], times[l][0])})
+		}
+	}
+	return peers
 }
 
 // Bars of the store's Take, in nanoseconds.

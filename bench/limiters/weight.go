@@ -34,6 +34,8 @@ func Weight(o Options) (report.Section, error) {
 		}
 		if l.name == weirName {
 			weir = x
+		} else {
+			s.Peers = append(s.Peers, x.beside(l, weir)...)
 		}
 		t.Rows = append(t.Rows, x.cells(l))
 	}
@@ -75,6 +77,15 @@ func (w *weight) cells(l limiter) []string {
 		return append(cells, "forgets nothing", "", "")
 	}
 	return append(cells, report.Figure(e.Longest), fmt.Sprintf("%d of %d", e.Over, e.Calls), report.Figure(e.Gap))
+}
+
+// beside is what the keys of a peer cost beside Weir's.
+func (w *weight) beside(l limiter, weir weight) []report.Peer {
+	peers := []report.Peer{{Name: l.name, What: "bytes per key", Cost: w.heap.Bytes / weir.heap.Bytes}}
+	if l.expires {
+		peers = append(peers, report.Peer{Name: l.name, What: "longest call", Cost: w.expire.Longest / weir.expire.Longest})
+	}
+	return peers
 }
 
 func (w *weight) checks() []report.Check {

@@ -67,6 +67,12 @@ func Replay(o Options) (report.Section, error) {
 	if len(costs) == 1 {
 		s.Note += " GoAccess is not installed."
 	}
+	for _, c := range costs[1:] {
+		s.Peers = append(s.Peers,
+			report.Peer{Name: c.name, What: "time", Cost: rounds.Ratio(c.wall, costs[0].wall)},
+			report.Peer{Name: c.name, What: "processor time", Cost: rounds.Ratio(c.ns, costs[0].ns)},
+			report.Peer{Name: c.name, What: "memory", Cost: c.resident / costs[0].resident})
+	}
 	return s, nil
 }
 

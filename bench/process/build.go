@@ -34,3 +34,9 @@ func Build(ctx context.Context, dir, to, what string) error {
 	}
 	return nil
 }
+
+// Installed reports whether there is a program of that name.
+func Installed(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}

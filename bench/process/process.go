@@ -122,6 +122,15 @@ func residentOf(status string) float64 {
 	return 0
 }
 
+// Descriptors is how many files and connections the server and its children have open.
+func (s *Process) Descriptors() (open int) {
+	for _, pid := range s.family() {
+		entries, _ := os.ReadDir(filepath.Join("/proc", pid, "fd")) // one that is gone has none
+		open += len(entries)
+	}
+	return open
+}
+
 // family returns the server's process and its children.
 func (s *Process) family() []string {
 	pid := strconv.Itoa(s.cmd.Process.Pid)

@@ -32,6 +32,7 @@ type Section struct {
 	Note   string  `json:"note"` // how it was measured
 	Checks []Check `json:"checks"`
 	Tables []Table `json:"tables"`
+	Peers  []Peer  `json:"peers"`
 }
 
 // A Check is one figure beside its bar.
@@ -45,6 +46,13 @@ type Check struct {
 	Met      bool    `json:"met"`
 }
 
+// A Peer is another program's cost beside Weir's, measured in the same run.
+type Peer struct {
+	Name string  `json:"name"`
+	What string  `json:"what"`
+	Cost float64 `json:"cost"` // in Weir's: below 1 the peer is ahead
+}
+
 // A Table is figures side by side.
 type Table struct {
 	Title string     `json:"title"`
@@ -55,10 +63,15 @@ type Table struct {
 // Missed returns the checks whose bar was not met.
 func (r *Report) Missed() (missed []Check) {
 	for _, s := range r.Sections {
-		for _, c := range s.Checks {
-			if c.Bar != "" && !c.Met {
-				missed = append(missed, c)
-			}
+		missed = append(missed, s.missed()...)
+	}
+	return missed
+}
+
+func (s *Section) missed() (missed []Check) {
+	for _, c := range s.Checks {
+		if c.Bar != "" && !c.Met {
+			missed = append(missed, c)
 		}
 	}
 	return missed
@@ -81,6 +94,16 @@ func (r *Report) Save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "latest.md"), []byte(b.String()), 0o644)
 }
 
+// Load reads what Save wrote to latest.json in dir.
+func Load(dir string) (*Report, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "latest.json"))
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	return r, json.Unmarshal(text, r)
+}
+
 // Markdown writes the report for people.
 func (r *Report) Markdown(w io.Writer) {
 	fmt.Fprintf(w, "# What Weir costs\n\n%s, `%s`\n\n", r.Date, r.Command)
@@ -101,15 +124,20 @@ func facts(w io.Writer, all []Fact) {
 func (s *Section) markdown(w io.Writer) {
 	fmt.Fprintf(w, "## %s\n\n%s\n\n", s.Title, s.Note)
 	if len(s.Checks) > 0 {
-		t := Table{Head: []string{"what", "measured", "beside", "ratio", "bar", "met"}}
-		for _, c := range s.Checks {
-			t.Rows = append(t.Rows, c.cells())
-		}
-		t.markdown(w)
+		s.checks(w)
 	}
 	for i := range s.Tables {
 		s.Tables[i].markdown(w)
 	}
+}
+
+// checks writes every figure beside its bar.
+func (s *Section) checks(w io.Writer) {
+	t := Table{Head: []string{"what", "measured", "beside", "ratio", "bar", "met"}}
+	for _, c := range s.Checks {
+		t.Rows = append(t.Rows, c.cells())
+	}
+	t.markdown(w)
 }
 
 func (c *Check) cells() []string {

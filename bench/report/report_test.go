@@ -61,3 +61,41 @@ func TestSaveWritesBothForms(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The page names what a peer does for less, and what was missed.
+func TestPageShowsWhoIsAheadAndWhatIsMissed(t *testing.T) {
+	r := sample()
+	r.Sections[0].Peers = []Peer{{"a", "time", 0.8}, {"a", "memory", 1.5}, {"b", "time", 0.995}, {"c", "memory", 0.5}, {"a", "CPU", 0.25}}
+	r.Sections = append(r.Sections, Section{Title: "Weir alone", Checks: r.Sections[0].Checks})
+	var b strings.Builder
+	r.Page(&b)
+	_, got, _ := strings.Cut(b.String(), "| CPUs | 2 |\n")
+	want := "\n## Section\n\nHow.\n\nTable\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\n" +
+		"**Ahead of Weir, with their part of its cost:** a (time 0.80, CPU 0.25); c (memory 0.50). " +
+		"**Bars met:** 1 of 2; missed: missed (123 ns; bar <= 100).\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPageSaysThatNobodyIsAhead(t *testing.T) {
+	r := &Report{Sections: []Section{{Peers: []Peer{{"a", "time", 1}}}}}
+	var b strings.Builder
+	if r.Page(&b); !strings.HasSuffix(b.String(), "**No peer is ahead of Weir here.** No bar was set.\n") {
+		t.Errorf("got %s", b.String())
+	}
+}
+
+// The page of users is that of the run whose figures are kept: `make bench` writes both, BENCH=-page the page alone.
+func TestPageIsOfTheRunThatIsKept(t *testing.T) {
+	r, err := Load("../results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	r.Page(&want)
+	got, err := os.ReadFile("../../docs/benchmarks.md")
+	if err != nil || string(got) != want.String() {
+		t.Errorf("docs/benchmarks.md is not what results/latest.json says (%v): write it by make bench BENCH=-page", err)
+	}
+}

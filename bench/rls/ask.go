@@ -7,17 +7,13 @@ import (
 	"sync"
 	"time"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 )
 
-// questions are what is asked: one descriptor with a key, of some clients in turn.
+// questions are what is asked: one limit, of some clients in turn.
 type questions struct {
-	addr, key        string
+	addr, api, key   string
 	clients, callers int
 	long             time.Duration
 }
@@ -38,6 +34,10 @@ const connections = 2
 const ready = 5 * time.Second
 
 func (q questions) ask() (*Answers, error) {
+	p, ok := protocols()[q.api]
+	if !ok {
+		return nil, fmt.Errorf("-api %s: want envoy or gubernator", q.api)
+	}
 	conns := make([]*grpc.ClientConn, connections)
 	for i := range conns {
 		c, err := grpc.NewClient(q.addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(encoded{})))
@@ -47,7 +47,7 @@ func (q questions) ask() (*Answers, error) {
 		defer c.Close()
 		conns[i] = c
 	}
-	messages, err := q.messages()
+	messages, err := q.messages(p)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (q questions) ask() (*Answers, error) {
 	began := time.Now()
 	for i := range callers {
 		c := &callers[i]
-		c.conn, c.next, c.step = conns[i%connections], i, q.callers
+		c.protocol, c.conn, c.next, c.step = p, conns[i%connections], i, q.callers
 		asking.Go(func() { c.run(messages, began.Add(q.long)) })
 	}
 	asking.Wait()
@@ -64,11 +64,10 @@ func (q questions) ask() (*Answers, error) {
 }
 
 // messages are encoded beforehand, so that asking costs as little as it may.
-func (q questions) messages() ([][]byte, error) {
+func (q questions) messages(p protocol) ([][]byte, error) {
 	all := make([][]byte, q.clients)
 	for i := range all {
-		entry := &ratelimitv3.RateLimitDescriptor_Entry{Key: q.key, Value: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}
-		m, err := proto.Marshal(&pb.RateLimitRequest{Domain: "bench", Descriptors: []*ratelimitv3.RateLimitDescriptor{{Entries: []*ratelimitv3.RateLimitDescriptor_Entry{entry}}}})
+		m, err := p.message(q.key, fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))
 		if err != nil {
 			return nil, err
 		}
@@ -79,6 +78,7 @@ func (q questions) messages() ([][]byte, error) {
 
 // A caller asks again as soon as it is answered.
 type caller struct {
+	protocol   protocol
 	conn       *grpc.ClientConn
 	next, step int
 	waits      []float64 // µs
@@ -90,12 +90,16 @@ func (c *caller) run(messages [][]byte, until time.Time) {
 	var answer []byte
 	for now := time.Now(); now.Before(until); c.next += c.step {
 		ctx, cancel := context.WithTimeout(context.Background(), ready)
-		c.err = c.conn.Invoke(ctx, pb.RateLimitService_ShouldRateLimit_FullMethodName, messages[c.next%len(messages)], &answer, grpc.WaitForReady(true))
+		c.err = c.conn.Invoke(ctx, c.protocol.method, messages[c.next%len(messages)], &answer, grpc.WaitForReady(true))
 		cancel()
+		var refused bool
+		if c.err == nil {
+			refused, c.err = c.protocol.refused(answer)
+		}
 		if c.err != nil {
 			return
 		}
-		if refused(answer) {
+		if refused {
 			c.refused++
 		}
 		end := time.Now()
@@ -120,16 +124,6 @@ func sum(callers []caller, took time.Duration) (*Answers, error) {
 	slices.Sort(waits)
 	a.P50, a.P99 = waits[len(waits)/2], waits[len(waits)*99/100]
 	return a, nil
-}
-
-// refused reads the first field of an answer, the overall code.
-func refused(answer []byte) bool {
-	number, kind, n := protowire.ConsumeTag(answer)
-	if n < 0 || number != 1 || kind != protowire.VarintType {
-		return false
-	}
-	code, _ := protowire.ConsumeVarint(answer[n:])
-	return code == uint64(pb.RateLimitResponse_OVER_LIMIT)
 }
 
 // encoded passes messages on as they are.

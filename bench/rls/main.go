@@ -2,7 +2,7 @@
 // messages can do, and what asks both.
 //
 //	rls -serve ADDR
-//	rls -ask ADDR -key KEY -clients 50000 -callers 64 -for 2s
+//	rls -ask ADDR -api envoy -key KEY -clients 50000 -callers 64 -for 2s
 package main
 
 import (
@@ -22,7 +22,8 @@ func main() {
 	serve := flag.String("serve", "", "address where nothing is counted and everything passes")
 	var q questions
 	flag.StringVar(&q.addr, "ask", "", "address of the service to ask")
-	flag.StringVar(&q.key, "key", "client", "key of the descriptor")
+	flag.StringVar(&q.api, "api", "envoy", "how it is asked: envoy, gubernator")
+	flag.StringVar(&q.key, "key", "client", "key of the descriptor; hot: over its limit")
 	flag.IntVar(&q.clients, "clients", 1, "values of the descriptor")
 	flag.IntVar(&q.callers, "callers", 1, "how many ask at once")
 	flag.DurationVar(&q.long, "for", time.Second, "how long they ask")

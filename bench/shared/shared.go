@@ -6,12 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os/exec"
 	"strconv"
 	"time"
 
-	"github.com/go-redis/redis_rate/v10"
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/weirgate/weir"
@@ -28,7 +26,8 @@ type Options struct {
 }
 
 const note = "One redis-server on the loopback, which shares the processors with the callers; 50,000 clients in turn. Plain " +
-	"EVALSHA is go-redis with a script of five lines that counts a fixed window; redis_rate is go-redis/redis_rate. Cluster: " +
+	"EVALSHA is go-redis with a script of five lines that counts a fixed window; redis_rate is go-redis/redis_rate; all peers share one go-redis " +
+	"client of 64 connections. go-chi/httprate-redis is not to be had from the module proxy. Cluster: " +
 	"three nodes on the same processors. Redis CPU by INFO, of all nodes. Figures are of the quiet quarter of the rounds."
 
 const (
@@ -60,29 +59,38 @@ func Redis(o Options) (report.Section, error) {
 	if err != nil {
 		return section, err
 	}
-	table := report.Table{
-		Title: "Decisions with one limit",
-		Head:  []string{"", "callers", "decisions/s", "p50, µs", "p99, µs", "Redis CPU, µs each"},
-	}
-	for _, callers := range []int{1, 64} {
-		figures, err := o.take(s.cpu, callers, peers)
-		if err != nil {
-			return section, err
-		}
-		for i, f := range figures {
-			table.Rows = append(table.Rows, row(peers[i].name, callers, f))
-		}
-		section.Checks = append(section.Checks, checks(callers, figures)...)
-	}
-	rows, err := o.cluster()
+	single, err := o.single(s, peers, &section)
 	if err != nil {
 		return section, err
 	}
-	table.Rows = append(table.Rows, rows...)
-	section.Tables = []report.Table{table}
+	clustered, err := o.cluster()
+	if err != nil {
+		return section, err
+	}
+	section.Tables = []report.Table{{
+		Title: "Decisions with one limit",
+		Head:  []string{"", "callers", "decisions/s", "p50, µs", "p99, µs", "Redis CPU, µs each"},
+		Rows:  append(single, clustered...),
+	}}
 	hot, err := o.refused(store)
 	section.Checks = append(section.Checks, hot)
 	return section, err
+}
+
+// single measures the contenders on one server, and adds what is to be kept.
+func (o Options) single(s *server, peers []contender, section *report.Section) (rows [][]string, err error) {
+	for _, callers := range []int{1, 64} {
+		figures, err := o.take(s.cpu, callers, peers)
+		if err != nil {
+			return nil, err
+		}
+		for i, f := range figures {
+			rows = append(rows, row(peers[i].name, callers, f))
+		}
+		section.Checks = append(section.Checks, checks(callers, figures)...)
+		section.Peers = append(section.Peers, beside(callers, peers, figures)...)
+	}
+	return rows, nil
 }
 
 // cluster measures the store in a Cluster on the same processors.
@@ -154,34 +162,6 @@ func checks(callers int, f []figure) []report.Check {
 		three,
 	}
 }
-
-// contenders are the store with one limit and with three, and its peers.
-func contenders(store *redis.Store, client *goredis.Client) ([]contender, error) {
-	sha, err := client.ScriptLoad(context.Background(), plainScript).Result()
-	if err != nil {
-		return nil, err
-	}
-	rate := redis_rate.NewLimiter(client)
-	names := clientNames()
-	ctx := context.Background()
-	return []contender{
-		{"store/redis", takes(store, names, 1)},
-		{"store/redis, three limits", takes(store, names, 3)},
-		{"plain EVALSHA", func(i int) error {
-			return client.EvalSha(ctx, sha, []string{names[i%clients]}, unlimited, 60_000).Err()
-		}},
-		{"redis_rate", func(i int) error {
-			_, err := rate.Allow(ctx, names[i%clients], redis_rate.PerMinute(math.MaxInt32))
-			return err
-		}},
-	}, nil
-}
-
-const plainScript = `local c = tonumber(redis.call('GET', KEYS[1]) or '0')
-if c >= tonumber(ARGV[1]) then return {0, c} end
-c = redis.call('INCR', KEYS[1])
-if c == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-return {1, c}`
 
 // takes returns a decision with n limits, as a rule of the policy would ask it.
 func takes(store weir.Store, names []string, n int) func(int) error {

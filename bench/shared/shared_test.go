@@ -30,8 +30,8 @@ func TestRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Checks) != 7 || len(s.Tables) != 1 || len(s.Tables[0].Rows) != 12 {
-		t.Fatalf("%d checks and tables %v, want 7 checks and a table of 12 rows", len(s.Checks), s.Tables)
+	if len(s.Checks) != 7 || len(s.Tables) != 1 || len(s.Tables[0].Rows) != 16 || len(s.Peers) != 16 {
+		t.Fatalf("%d checks, tables %v and peers %v, want 7 checks, a table of 16 rows and 16 peers", len(s.Checks), s.Tables, s.Peers)
 	}
 	for _, c := range s.Checks {
 		if c.Measured <= 0 || c.Bar == "" || c.Beside != "" && c.Ratio <= 0 {

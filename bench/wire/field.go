@@ -11,18 +11,22 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/bench/process"
-	"github.com/weirgate/weir/bench/report"
 )
 
 // The processes that are measured.
 const (
-	weirPass    = "Weir, passing"
-	plainPass   = "plain ReverseProxy"
-	caddyPass   = "Caddy, passing"
-	weirRefuse  = "Weir, refusing"
-	emptyAnswer = "empty handler"
-	fixedAnswer = "the same refusal, fixed"
-	caddyRefuse = "Caddy, refusing"
+	weirPass      = "Weir, passing"
+	weirBarePass  = "Weir, passing, no firewall"
+	plainPass     = "plain ReverseProxy"
+	caddyPass     = "Caddy, passing"
+	nginxPass     = "nginx limit_req, passing"
+	haproxyPass   = "HAProxy stick table, passing"
+	weirRefuse    = "Weir, refusing"
+	emptyAnswer   = "empty handler"
+	fixedAnswer   = "the same refusal, fixed"
+	caddyRefuse   = "Caddy, refusing"
+	nginxRefuse   = "nginx limit_req, refusing"
+	haproxyRefuse = "HAProxy stick table, refusing"
 )
 
 // programs are the paths of what is measured.
@@ -66,24 +70,6 @@ func (p *programs) findCaddy() {
 	}
 }
 
-// Versions says which servers are measured with.
-func Versions() []report.Fact {
-	var facts []report.Fact
-	for _, program := range [][]string{{"nginx", "-v"}, {"wrk", "-v"}} {
-		out, err := exec.Command(program[0], program[1:]...).CombinedOutput()
-		line, _, _ := strings.Cut(string(out), "\n")
-		if line == "" {
-			line = err.Error()
-		}
-		facts = append(facts, report.Fact{Name: program[0], Value: line})
-	}
-	out, err := exec.Command("go", "list", "-C", "caddy", "-m", "github.com/caddyserver/caddy/v2").Output()
-	if err == nil {
-		facts = append(facts, report.Fact{Name: "Caddy", Value: strings.TrimSpace(string(out))})
-	}
-	return facts
-}
-
 // A runner is a process in the race.
 type runner struct {
 	process *process.Process
@@ -106,21 +92,44 @@ func open(p *programs, dir string, front, back process.Place) (*field, error) {
 	}
 	url := "http://" + f.backend.Address
 	err := errors.Join(
-		f.run(false, weirPass, func(at string) ([]string, error) { return f.weir(p, at, url, "1000000000/1m") }),
+		f.run(false, weirPass, func(at string) ([]string, error) { return f.weir(p, at, url, roomy) }),
+		f.run(false, weirBarePass, func(at string) ([]string, error) { return f.weir(p, at, url, roomy+"\nwaf: {enabled: false}") }),
 		f.run(false, plainPass, func(at string) ([]string, error) {
 			return []string{p.plain, "-listen", at, "-serve", "proxy", "-backend", url}, nil
 		}),
-		f.run(true, weirRefuse, func(at string) ([]string, error) { return f.weir(p, at, url, "10/30d") }),
+		f.run(true, weirRefuse, func(at string) ([]string, error) { return f.weir(p, at, url, used) }),
 		f.run(false, emptyAnswer, func(at string) ([]string, error) { return []string{p.plain, "-listen", at, "-serve", "empty"}, nil }),
 		f.run(true, fixedAnswer, func(at string) ([]string, error) { return []string{p.plain, "-listen", at, "-serve", "refusal"}, nil }),
 	)
-	if err != nil || p.caddy == "" {
+	if err != nil {
 		return f, err
 	}
-	return f, errors.Join(
-		f.run(false, caddyPass, func(at string) ([]string, error) { return f.caddy(p, at, false) }),
-		f.run(true, caddyRefuse, func(at string) ([]string, error) { return f.caddy(p, at, true) }),
-	)
+	return f, f.openPeers(p)
+}
+
+// openPeers starts the proxies of others that are there.
+func (f *field) openPeers(p *programs) error {
+	for _, peer := range []struct {
+		there           bool
+		passes, refuses string
+		command         func(at string, refuse bool) ([]string, error)
+	}{
+		{p.caddy != "", caddyPass, caddyRefuse, func(at string, refuse bool) ([]string, error) { return f.caddy(p, at, refuse) }},
+		{process.Installed("nginx"), nginxPass, nginxRefuse, f.nginx},
+		{process.Installed("haproxy"), haproxyPass, haproxyRefuse, f.haproxy},
+	} {
+		if !peer.there {
+			continue
+		}
+		err := errors.Join(
+			f.run(false, peer.passes, func(at string) ([]string, error) { return peer.command(at, false) }),
+			f.run(true, peer.refuses, func(at string) ([]string, error) { return peer.command(at, true) }),
+		)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run starts a proxy. command returns how, given the address where it shall listen.
@@ -152,6 +161,9 @@ func (f *field) stop() {
 
 func (f *field) write(name, format string, args ...any) (string, error) {
 	path := filepath.Join(f.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
 	return path, os.WriteFile(path, fmt.Appendf(nil, format, args...), 0o644)
 }
 
@@ -190,13 +202,19 @@ func (f *field) openBackend(p *programs) error {
 	return err
 }
 
-func (f *field) weir(p *programs, at, upstream, rate string) ([]string, error) {
+// Policies of Weir: a limit that is never reached, and one that is used up at once.
+const (
+	roomy = "default: {limits: [{rate: 1000000000/1m, per: client}]}"
+	used  = "default: {limits: [{rate: 10/30d, per: client}]}"
+)
+
+func (f *field) weir(p *programs, at, upstream, policy string) ([]string, error) {
 	admin, err := process.Free()
 	if err != nil {
 		return nil, err
 	}
 	file, err := f.write("weir-"+strings.ReplaceAll(at, ":", "-")+".yaml",
-		"listen: %q\nadmin: %q\nupstream: %q\ndefault: {limits: [{rate: %s, per: client}]}\n", at, admin, upstream, rate)
+		"listen: %q\nadmin: %q\nupstream: %q\n%s\n", at, admin, upstream, policy)
 	return []string{p.weir, "run", "-c", file}, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/ban"
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/internal/plain"
 )
 
 func banCommand() *cobra.Command {
@@ -83,9 +84,9 @@ func (b *banning) add(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if b.asJSON {
-		return json.NewEncoder(out).Encode(made)
+		return json.NewEncoder(plain.JSONTo(out)).Encode(made)
 	}
-	_, err := fmt.Fprintf(out, "%s is banned %s\n", visible(made.Subject), banEnd(&made))
+	_, err := fmt.Fprintf(out, "%s is banned %s\n", plain.Text(made.Subject), banEnd(&made))
 	return err
 }
 
@@ -134,7 +135,7 @@ func (l *listing) print(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if l.asJSON {
-		return json.NewEncoder(out).Encode(bans)
+		return json.NewEncoder(plain.JSONTo(out)).Encode(bans)
 	}
 	return tellBans(out, &bans)
 }
@@ -152,7 +153,7 @@ func tellBans(out io.Writer, bans *admin.Bans) error {
 		if b.Until != nil {
 			until = b.Until.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", visible(b.Subject), until, b.Since.Local().Format(time.DateTime), visible(b.Author), visible(b.Reason))
+		tell(t, "%s\t%s\t%s\t%s\t%s\n", b.Subject, until, b.Since.Local().Format(time.DateTime), b.Author, b.Reason)
 	}
 	if err := t.Flush(); err != nil || len(bans.Bans) == bans.Total {
 		return err
@@ -199,12 +200,12 @@ func (l *lifting) remove(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if l.asJSON {
-		return json.NewEncoder(out).Encode(lifted)
+		return json.NewEncoder(plain.JSONTo(out)).Encode(lifted)
 	}
 	if lifted.StillBy != "" {
-		_, err := fmt.Fprintf(out, "the ban of %s is lifted, and that of %s still holds for it\n", visible(l.subject), visible(lifted.StillBy))
+		_, err := fmt.Fprintf(out, "the ban of %s is lifted, and that of %s still holds for it\n", plain.Text(l.subject), plain.Text(lifted.StillBy))
 		return err
 	}
-	_, err := fmt.Fprintf(out, "the ban of %s is lifted\n", visible(l.subject))
+	_, err := fmt.Fprintf(out, "the ban of %s is lifted\n", plain.Text(l.subject))
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirgate/weir/app"
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/internal/plain"
 )
 
 func checkCommand() *cobra.Command {
@@ -51,7 +52,7 @@ func checkCommand() *cobra.Command {
 // describe prints the problems, and what a sound configuration amounts to.
 func describe(out, errs io.Writer, l *app.Loaded, print bool) error {
 	for _, p := range l.Problems {
-		fmt.Fprintln(errs, p)
+		tell(errs, "%s\n", p)
 	}
 	if config.HasErrors(l.Problems) {
 		return nil
@@ -64,10 +65,10 @@ func describe(out, errs io.Writer, l *app.Loaded, print bool) error {
 	if l.Fileless {
 		fmt.Fprintln(out, "there is no weir.yaml here, and none is named with -c; these are the defaults")
 	}
-	fmt.Fprintf(out, "%s is valid: %s, %s\nclient: %s\n", l.Name, plural(len(l.Config.Rules), "rule"),
+	tell(out, "%s is valid: %s, %s\nclient: %s\n", l.Name, plural(len(l.Config.Rules), "rule"),
 		plural(len(l.Problems), "warning"), l.Policy.Resolver().Picture())
 	for _, trap := range l.Policy.Resolver().Traps() {
-		fmt.Fprintln(out, "mind:", trap)
+		tell(out, "mind: %s\n", trap)
 	}
 	return nil
 }
@@ -87,7 +88,7 @@ func writeProblems(w io.Writer, problems []config.Problem) error {
 	if problems == nil {
 		problems = []config.Problem{}
 	}
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(plain.JSONTo(w))
 	enc.SetIndent("", "  ")
 	return enc.Encode(problems)
 }

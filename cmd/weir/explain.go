@@ -19,6 +19,7 @@ import (
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/app"
 	"github.com/weirgate/weir/clientip"
+	"github.com/weirgate/weir/internal/plain"
 	"github.com/weirgate/weir/respond"
 )
 
@@ -87,7 +88,7 @@ func explainLive(cmd *cobra.Command, running *adminClient, ask *asking, target s
 			return err
 		}
 		if asJSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(e.Decision)
+			return json.NewEncoder(plain.JSONTo(cmd.OutOrStdout())).Encode(e.Decision)
 		}
 		return tellDecision(cmd.OutOrStdout(), e, nil)
 	})(cmd, nil)
@@ -140,36 +141,36 @@ func writeDecision(w io.Writer, d *weir.Decision) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(text, '\n'))
+	_, err = w.Write(append(plain.JSON(nil, text), '\n'))
 	return err
 }
 
 // tellDecision prints the decision for people. d is nil where another process made it.
 func tellDecision(w io.Writer, e admin.Explanation, d *weir.Decision) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(t, "client\t%s\tfound: %s\n", e.Client.Key, e.Client.Source)
+	tell(t, "client\t%s\tfound: %s\n", e.Client.Key, e.Client.Source)
 	if e.Client.APIKey != nil {
-		fmt.Fprintf(t, "\tkey\t%s%s\n", *e.Client.APIKey, planWord(e.Client.Plan))
+		tell(t, "\tkey\t%s%s\n", *e.Client.APIKey, planWord(e.Client.Plan))
 	}
 	for _, h := range e.Client.Hops {
-		fmt.Fprintf(t, "\t%s\t%s, named by %s\n", h.Address, trustWord(h.Trusted), h.By)
+		tell(t, "\t%s\t%s, named by %s\n", h.Address, trustWord(h.Trusted), h.By)
 	}
 	for _, note := range e.Notes {
-		fmt.Fprintf(t, "\tnoted\t%s\n\t\t%s\n", note.Code, note.Text)
+		tell(t, "\tnoted\t%s\n\t\t%s\n", note.Code, note.Text)
 	}
 	if m := e.MatchedBy; m != nil {
-		fmt.Fprintf(t, "rule\t%s\thost %s, path %s, method %s: %s\n", *e.Rule, m.Host, m.Path, m.Method, e.Why)
+		tell(t, "rule\t%s\thost %s, path %s, method %s: %s\n", *e.Rule, m.Host, m.Path, m.Method, e.Why)
 	}
 	for i, l := range e.Limits {
 		left := fmt.Sprint(l.Remaining)
 		if d != nil {
 			left = fmt.Sprintf("%d of %d", l.Remaining, d.Statuses[i].Limit.Capacity())
 		}
-		fmt.Fprintf(t, "limit\t%s\t%s %s %s, cost %d, %s left%s\n", l.Name, l.Rate, l.Algorithm, l.Mode, l.Cost, left, refusedWord(l.Allowed))
-		fmt.Fprintf(t, "\tkey\t%s\n", l.Key)
+		tell(t, "limit\t%s\t%s %s %s, cost %d, %s left%s\n", l.Name, l.Rate, l.Algorithm, l.Mode, l.Cost, left, refusedWord(l.Allowed))
+		tell(t, "\tkey\t%s\n", l.Key)
 	}
 	tellFirewall(t, e, d)
-	fmt.Fprintf(t, "action\t%s\t%s, HTTP status %d\n", e.Action, e.Reason, e.Status)
+	tell(t, "action\t%s\t%s, HTTP status %d\n", e.Action, e.Reason, e.Status)
 	return t.Flush()
 }
 
@@ -179,9 +180,9 @@ func tellFirewall(w io.Writer, e admin.Explanation, d *weir.Decision) {
 	case d != nil:
 		tellInspection(w, &d.Inspection)
 	case e.WAF.Ruleset == nil || e.WAF.Inspected == nil:
-		fmt.Fprintf(w, "waf\t%s\tthe request is not inspected\n", e.WAF.Verdict)
+		tell(w, "waf\t%s\tthe request is not inspected\n", e.WAF.Verdict)
 	default:
-		fmt.Fprintf(w, "waf\t%s\truleset %s, inspected %s %s\n", e.WAF.Verdict, *e.WAF.Ruleset, *e.WAF.Inspected, strings.Join(e.WAF.Rules, ", "))
+		tell(w, "waf\t%s\truleset %s, inspected %s %s\n", e.WAF.Verdict, *e.WAF.Ruleset, *e.WAF.Inspected, strings.Join(e.WAF.Rules, ", "))
 	}
 }
 
@@ -191,12 +192,12 @@ func tellInspection(w io.Writer, i *weir.Inspection) {
 		fmt.Fprintln(w, "waf\toff\tthe request is not inspected")
 		return
 	}
-	fmt.Fprintf(w, "waf\t%s\truleset %s, score %d, inspected %s\n", i.Verdict, i.Ruleset, i.Score, i.Inspected)
+	tell(w, "waf\t%s\truleset %s, score %d, inspected %s\n", i.Verdict, i.Ruleset, i.Score, i.Inspected)
 	if i.Refused != "" {
-		fmt.Fprintf(w, "\t%s\t%s\n", i.Refused, i.Detail)
+		tell(w, "\t%s\t%s\n", i.Refused, i.Detail)
 	}
 	for _, m := range i.Matches {
-		fmt.Fprintf(w, "\t%s\t%s in %s %s, score %d: %s\n", m.Rule, m.Class, m.Location, m.Name, m.Score, m.Fragment)
+		tell(w, "\t%s\t%s in %s %s, score %d: %s\n", m.Rule, m.Class, m.Location, m.Name, m.Score, m.Fragment)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgate/weir/internal/plain"
 	"github.com/weirgate/weir/stickexport"
 )
 
@@ -78,7 +79,7 @@ func (e *exporting) run(cmd *cobra.Command, r *stickexport.Reader) error {
 		return err
 	}
 	if e.asJSON {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(top)
+		return json.NewEncoder(plain.JSONTo(cmd.OutOrStdout())).Encode(top)
 	}
 	return top.WriteText(cmd.OutOrStdout())
 }

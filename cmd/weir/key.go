@@ -20,6 +20,7 @@ import (
 	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/app"
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/internal/plain"
 	"github.com/weirgate/weir/localdb"
 )
 
@@ -107,7 +108,7 @@ func keyListCommand() *cobra.Command {
 			}
 			slices.SortFunc(keys, func(a, b admin.Key) int { return a.Created.Compare(b.Created) })
 			if d.asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(admin.Keys{Keys: append([]admin.Key{}, keys...)})
+				return json.NewEncoder(plain.JSONTo(cmd.OutOrStdout())).Encode(admin.Keys{Keys: append([]admin.Key{}, keys...)})
 			}
 			return tellKeys(cmd.OutOrStdout(), keys)
 		})),
@@ -232,14 +233,14 @@ func (d *keyDesk) secret(cmd *cobra.Command, method, path string, body any) erro
 	}
 	out := cmd.OutOrStdout()
 	if d.asJSON {
-		return json.NewEncoder(out).Encode(made)
+		return json.NewEncoder(plain.JSONTo(out)).Encode(made)
 	}
-	if _, err := fmt.Fprintln(out, made.Secret); err != nil {
+	if _, err := fmt.Fprintln(out, plain.Text(made.Secret)); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "This is key %s, %s. It is not shown again.\n", made.ID, visible(made.Name))
+	tell(cmd.ErrOrStderr(), "This is key %s, %s. It is not shown again.\n", made.ID, made.Name)
 	if made.OldUntil != nil && made.OldUntil.After(time.Now()) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The one before is good until %s.\n", made.OldUntil.Local().Format(time.DateTime))
+		tell(cmd.ErrOrStderr(), "The one before is good until %s.\n", made.OldUntil.Local().Format(time.DateTime))
 	}
 	return nil
 }
@@ -259,7 +260,7 @@ func (d *keyDesk) key(cmd *cobra.Command, name, method string, query url.Values)
 		return err
 	}
 	if d.asJSON {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(k)
+		return json.NewEncoder(plain.JSONTo(cmd.OutOrStdout())).Encode(k)
 	}
 	return tellKey(cmd.OutOrStdout(), &k)
 }
@@ -279,7 +280,7 @@ func (d *keyDesk) find(ctx context.Context, name string) (string, error) {
 	keys = slices.DeleteFunc(keys, func(k admin.Key) bool { return k.Name != name || k.State == "revoked" })
 	switch len(keys) {
 	case 0:
-		return "", fmt.Errorf("no key has the id or name %s", visible(name))
+		return "", fmt.Errorf("no key has the id or name %s", plain.Text(name))
 	case 1:
 		return keys[0].ID, nil
 	}
@@ -287,7 +288,7 @@ func (d *keyDesk) find(ctx context.Context, name string) (string, error) {
 	for _, k := range keys {
 		ids = append(ids, k.ID)
 	}
-	return "", fmt.Errorf("%d keys are called %s: give one of the ids %s", len(ids), visible(name), strings.Join(ids, ", "))
+	return "", fmt.Errorf("%d keys are called %s: give one of the ids %s", len(ids), plain.Text(name), strings.Join(ids, ", "))
 }
 
 // isKeyID reports whether a name could be an id.
@@ -321,7 +322,7 @@ func (d *keyDesk) complete(cmd *cobra.Command, args []string, _ string) ([]strin
 		keys, _ := d.list(cmd.Context(), nil) // nobody reads errors in the middle of a line
 		for _, k := range keys {
 			if k.State != "revoked" {
-				offers = append(offers, k.ID+"\t"+visible(k.Name))
+				offers = append(offers, k.ID+"\t"+plain.Text(k.Name))
 			}
 		}
 	}
@@ -332,8 +333,8 @@ func tellKeys(out io.Writer, keys []admin.Key) error {
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tNAME\tOWNER\tPLAN\tSCOPES\tSTATE\tEXPIRES\tLAST USED")
 	for _, k := range keys {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, visible(k.Name), visible(k.Owner), visible(k.Plan),
-			visible(strings.Join(k.Scopes, " ")), k.State, when(k.Expires), when(k.LastUsed))
+		tell(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Owner, k.Plan,
+			strings.Join(k.Scopes, " "), k.State, when(k.Expires), when(k.LastUsed))
 	}
 	return t.Flush()
 }
@@ -345,7 +346,7 @@ func tellKey(out io.Writer, k *admin.Key) error {
 		{"created", when(&k.Created)}, {"expires", when(k.Expires)}, {"revoked", when(k.Revoked)}, {"last used", when(k.LastUsed)}, {"old key until", when(k.OldUntil)},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(t, "%s\t%s\n", line[0], visible(line[1]))
+			tell(t, "%s\t%s\n", line[0], line[1])
 		}
 	}
 	return t.Flush()

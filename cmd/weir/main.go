@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgate/weir/app"
+	"github.com/weirgate/weir/internal/plain"
 )
 
 // Exit codes, as the contract with scripts has them.
@@ -46,16 +47,16 @@ func run(ctx context.Context, args []string) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &config):
-		fmt.Fprint(os.Stderr, config.Lines()) // each begins with its place
+		fmt.Fprint(os.Stderr, plain.Lines(config.Lines())) // each begins with its place
 		return exitUsage
 	case errors.As(err, &failed):
-		fmt.Fprintf(os.Stderr, "weir: %v\n", err)
+		fmt.Fprintf(os.Stderr, "weir: %s\n", plain.Lines(err.Error()))
 		return exitFailed
 	case errors.As(err, &gate):
-		fmt.Fprintf(os.Stderr, "weir: %v\n", err)
+		fmt.Fprintf(os.Stderr, "weir: %s\n", plain.Lines(err.Error()))
 		return exitGate
 	}
-	fmt.Fprintf(os.Stderr, "weir: %v: see %s -h\n", err, cmd.CommandPath())
+	fmt.Fprintf(os.Stderr, "weir: %s: see %s -h\n", plain.Lines(err.Error()), cmd.CommandPath())
 	return exitUsage
 }
 

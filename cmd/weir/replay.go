@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirgate/weir/app"
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/internal/plain"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/replay"
 	"github.com/weirgate/weir/replay/accesslog"
@@ -253,7 +254,7 @@ func readLogs(cmd *cobra.Command, r *replay.Replay, logs []*accesslog.Log, f *lo
 func tellFormats(cmd *cobra.Command, logs []*accesslog.Log) {
 	for _, l := range logs {
 		if l.Auto != "" {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: format %s (%s) %s\n", l.Name, l.Format.Name, l.Format.About, l.Auto)
+			tell(cmd.ErrOrStderr(), "%s: format %s (%s) %s\n", l.Name, l.Format.Name, l.Format.About, l.Auto)
 		}
 	}
 }
@@ -267,7 +268,7 @@ func (o *replaying) write(w io.Writer, report *replay.Report) error {
 	if !o.asJSON {
 		return report.WriteText(w)
 	}
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(plain.JSONTo(w))
 	enc.SetIndent("", "  ")
 	return enc.Encode(report)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/admin"
+	"github.com/weirgate/weir/internal/plain"
 )
 
 // A screen is the live view of weir top.
@@ -213,9 +214,9 @@ func (s *screen) askBan() {
 func askToBan(ctx context.Context, running *adminClient, body admin.NewBan) string {
 	var made admin.Ban
 	if err := running.ask(ctx, http.MethodPost, "/api/v1/bans", body, &made); err != nil {
-		return "NOT BANNED: " + visible(err.Error())
+		return "NOT BANNED: " + plain.Text(err.Error())
 	}
-	return visible(made.Subject) + " is banned " + banEnd(&made)
+	return plain.Text(made.Subject) + " is banned " + banEnd(&made)
 }
 
 // lines are what is to be seen.
@@ -254,7 +255,7 @@ func (s *screen) title() string {
 		parts = append(parts, "PAUSED")
 	}
 	if s.fault != nil {
-		parts = append(parts, "OLD: as of "+s.known.Format(time.TimeOnly)+": "+visible(s.fault.Error()))
+		parts = append(parts, "OLD: as of "+s.known.Format(time.TimeOnly)+": "+plain.Text(s.fault.Error()))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -265,7 +266,7 @@ func (s *screen) foot() string {
 		return "Ctrl-C ends"
 	}
 	if s.prompt != nil {
-		return s.prompt.label + visible(s.prompt.text) + "_"
+		return s.prompt.label + plain.Text(s.prompt.text) + "_"
 	}
 	if width, _ := s.size(); width < wide {
 		return "? keys   q quit"

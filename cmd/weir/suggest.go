@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgate/weir/internal/plain"
 	"github.com/weirgate/weir/replay"
 	"github.com/weirgate/weir/replay/accesslog"
 )
@@ -39,7 +40,7 @@ func suggestCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc := json.NewEncoder(plain.JSONTo(cmd.OutOrStdout()))
 				enc.SetIndent("", "  ")
 				return enc.Encode(s)
 			}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/weirgate/weir/internal/plain"
 )
 
 // Sequences of ECMA-48 and of xterm.
@@ -120,6 +123,11 @@ func (t *terminal) show(lines []string) error {
 	b.WriteString(clearBelow)
 	_, err := io.WriteString(t.out, b.String())
 	return err
+}
+
+// tell prints strangers' values in a format of ours: a terminal obeys nothing in them, and none breaks a line.
+func tell(w io.Writer, format string, values ...any) {
+	fmt.Fprintf(w, format, plain.Values(values...)...)
 }
 
 // fit cuts a line to a number of columns.

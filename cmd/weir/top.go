@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgate/weir/admin"
+	"github.com/weirgate/weir/internal/plain"
 )
 
 // A watching is what weir top was told.
@@ -114,7 +115,7 @@ func (w *watching) print(ctx context.Context, out io.Writer) error {
 	}
 	w.choose(&top)
 	if w.asJSON {
-		return json.NewEncoder(out).Encode(top)
+		return json.NewEncoder(plain.JSONTo(out)).Encode(top)
 	}
 	return tellTop(out, &top, wide)
 }
@@ -142,15 +143,15 @@ func tellTop(out io.Writer, top *admin.Top, columns int) error {
 	fmt.Fprintf(out, "since %s: %d requests (%.1f/s), %d refused\n\n", top.From.Local().Format(time.TimeOnly), top.Requests, float64(top.Requests)/seconds, top.Refused)
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	if columns < wide {
-		fmt.Fprintf(t, "REQUESTS\tREFUSED\t%s\n", strings.ToUpper(top.By))
+		tell(t, "REQUESTS\tREFUSED\t%s\n", strings.ToUpper(top.By))
 		for _, e := range top.Entries {
-			fmt.Fprintf(t, "%s\t%d\t%s\n", atLeast(e.Requests, e.Error), e.Refused, visible(e.Key))
+			tell(t, "%s\t%d\t%s\n", atLeast(e.Requests, e.Error), e.Refused, e.Key)
 		}
 		return t.Flush()
 	}
-	fmt.Fprintf(t, "RANK\tREQUESTS\tSHARE\tREFUSED\tLAST %s\t%s\n", span(top), strings.ToUpper(top.By))
+	tell(t, "RANK\tREQUESTS\tSHARE\tREFUSED\tLAST %s\t%s\n", span(top), strings.ToUpper(top.By))
 	for _, e := range top.Entries {
-		fmt.Fprintf(t, "%d\t%s\t%.1f %%\t%d\t%s\t%s\n", e.Rank, atLeast(e.Requests, e.Error), e.Share*100, e.Refused, sparkline(e.Spark), visible(e.Key))
+		tell(t, "%d\t%s\t%.1f %%\t%d\t%s\t%s\n", e.Rank, atLeast(e.Requests, e.Error), e.Share*100, e.Refused, sparkline(e.Spark), e.Key)
 	}
 	return t.Flush()
 }
@@ -184,14 +185,4 @@ func sparkline(numbers []uint64) string {
 		b.WriteRune([]rune(bars)[min(n*8/most, 7)])
 	}
 	return b.String()
-}
-
-// visible returns a stranger's text without what a terminal would obey.
-func visible(text string) string {
-	return strings.Map(func(c rune) rune {
-		if !strconv.IsPrint(c) {
-			return '\uFFFD'
-		}
-		return c
-	}, text)
 }

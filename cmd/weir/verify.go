@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgate/weir/admin"
+	"github.com/weirgate/weir/internal/plain"
 	"github.com/weirgate/weir/internal/verify"
 )
 
@@ -120,7 +121,7 @@ func sendForged(ctx context.Context, target string, header http.Header) (answere
 func tellReport(w io.Writer, r *verify.Report, asJSON bool) error {
 	var err error
 	if asJSON {
-		err = json.NewEncoder(w).Encode(r)
+		err = json.NewEncoder(plain.JSONTo(w)).Encode(r)
 	} else {
 		err = tellProof(w, r)
 	}
@@ -132,23 +133,23 @@ func tellReport(w io.Writer, r *verify.Report, asJSON bool) error {
 
 func tellProof(w io.Writer, r *verify.Report) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(t, "arrived\tthrough %s, from %s\n", r.Front, r.Peer)
-	fmt.Fprintf(t, "proxies\t%s\n", deed(r))
+	tell(t, "arrived\tthrough %s, from %s\n", r.Front, r.Peer)
+	tell(t, "proxies\t%s\n", deed(r))
 	if len(r.Chain) > 0 {
-		fmt.Fprintf(t, "\tX-Forwarded-For: %s\n", strings.Join(r.Chain, ", "))
+		tell(t, "\tX-Forwarded-For: %s\n", strings.Join(r.Chain, ", "))
 	}
-	fmt.Fprintf(t, "resolved\t%s, %s, named by %s\n", r.Resolved, r.Source, r.By)
-	fmt.Fprintf(t, "verdict\t%s\n", verdict(r))
+	tell(t, "resolved\t%s, %s, named by %s\n", r.Resolved, r.Source, r.By)
+	tell(t, "verdict\t%s\n", verdict(r))
 	if len(r.Survives) > 0 {
-		fmt.Fprintf(t, "survive\t%s: what your service must not read where it is not behind Weir's proxy\n", few(r.Survives))
+		tell(t, "survive\t%s: what your service must not read where it is not behind Weir's proxy\n", few(r.Survives))
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(t, "note\t%s\n", note)
+		tell(t, "note\t%s\n", note)
 	}
 	if err := t.Flush(); err != nil || r.Paste == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n\n%s", map[bool]string{true: "The same, by position:", false: "What fits:"}[r.Right], r.Paste)
+	_, err := fmt.Fprintf(w, "\n%s\n\n%s", map[bool]string{true: "The same, by position:", false: "What fits:"}[r.Right], plain.Lines(r.Paste))
 	return err
 }
 

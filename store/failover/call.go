@@ -73,6 +73,9 @@ func (s *Store) perform(c *call) {
 		c.done <- struct{}{}
 		return
 	}
+	if c.do == doTake && c.err == nil {
+		s.owe(c.hits) // whoever has left gives nothing back that is granted afterwards
+	}
 	s.recycle(c)
 }
 

@@ -86,6 +86,72 @@ func TestLostGrant(t *testing.T) {
 	})
 }
 
+// Whoever has left by the time that the shared store grants a place holds none, however late that is: not who went away, whose
+// request was recorded and gave back what was not yet granted, nor who was answered elsewhere.
+func TestGrantToWhoHasLeft(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		patience time.Duration // the asker's
+		options  Options
+	}{
+		{"went away", time.Millisecond, Options{Timeout: time.Second}},
+		{"went away, and the keeper was early", time.Millisecond, Options{Timeout: time.Second, ProbeEvery: 10 * time.Millisecond}},
+		{"was answered elsewhere, and the keeper was early", time.Hour, Options{Failures: 100, ProbeEvery: 10 * time.Millisecond}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, c.options, func(h *house) {
+				hit := h.hit(inFlight(10), "f", 1)
+				h.far.be(slow)
+				ctx, leave := context.WithCancel(context.Background())
+				defer leave()
+				time.AfterFunc(c.patience, leave)
+				_ = h.Take(ctx, time.Now(), []weir.Hit{hit}, make([]weir.Status, 1)) // that it ends before an answer is seen below
+				h.far.be(well)
+				if n := held(t, h.far.Store); n != 0 {
+					t.Fatalf("%d are held when the asker leaves", n)
+				}
+				h.give(hit)
+				time.Sleep(2 * time.Second)
+				if f, n := held(t, h.far.Store), held(t, h.near); f != 0 || n != 0 {
+					t.Errorf("%d held there and %d here, want none", f, n)
+				}
+			})
+		})
+	}
+}
+
+// forgetful asks nobody where nothing is held, as the store in Redis does.
+type forgetful struct{ *scripted }
+
+func (forgetful) Release(context.Context, time.Time, []weir.Hit) error { return nil }
+
+// To give back what is not held proves nothing of the shared store: a silent one is left alone after three requests, though each
+// gives back, when it is recorded, a place that it may have been granted.
+func TestReleaseProvesNothing(t *testing.T) {
+	inBubble(t, Options{}, func(h *house) {
+		h.far.be(mute)
+		s := New(forgetful{h.far}, h.near, h.options)
+		defer s.Close()
+		hit := h.hit(inFlight(10), "f", 1)
+		hit.OnFailure = weir.FailDeny
+		hits := []weir.Hit{hit}
+		for i := range s.options.Failures {
+			if s.Open() {
+				t.Fatalf("open after %d failures", i)
+			}
+			if err := s.Take(context.Background(), time.Now(), hits, make([]weir.Status, 1)); err == nil {
+				t.Fatal("the store answers")
+			}
+			if err := s.Release(context.Background(), time.Now(), hits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !s.Open() {
+			t.Errorf("closed after %d failures in a row", s.options.Failures)
+		}
+	})
+}
+
 // What a refused request asked for is nobody's.
 func TestRefusedPlaces(t *testing.T) {
 	inBubble(t, Options{}, func(h *house) {

@@ -51,15 +51,21 @@ func poison(t *testing.T, name, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var body any
-	if err := json.Unmarshal(data, &body); err != nil {
+	return poisoned(t, string(data), text)
+}
+
+// poisoned puts text in the place of every string of a body.
+func poisoned(t *testing.T, body, text string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
 		t.Fatal(err)
 	}
-	poisoned, err := json.Marshal(poisonValue(body, text))
+	written, err := json.Marshal(poisonValue(v, text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(poisoned)
+	return string(written)
 }
 
 func poisonValue(v any, text string) any {

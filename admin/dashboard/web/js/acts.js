@@ -1,5 +1,6 @@
 // What an operator may do. Each change is asked about first, with room for the reason that the audit log keeps.
 import { ask, clientPath } from "./api.js";
+import { plain } from "./plain.js";
 import { say } from "./parts.js";
 import * as client from "./panels/client.js";
 
@@ -50,8 +51,8 @@ function reloaded({ changed, needs_restart: waiting }) {
 // sure asks before it acts. What goes wrong is said where it was asked for; what went right is said aloud.
 function sure({ title, text, yes, harm, lasts, act }, after) {
   const dialog = byId("sure");
-  byId("sure-title").textContent = title;
-  byId("sure-text").textContent = text;
+  byId("sure-title").textContent = plain(title);
+  byId("sure-text").textContent = plain(text);
   byId("sure-yes").textContent = yes;
   byId("sure-yes").classList.toggle("harm", Boolean(harm));
   byId("sure-for-row").hidden = !lasts;
@@ -70,7 +71,7 @@ function sure({ title, text, yes, harm, lasts, act }, after) {
       note(done);
       after();
     } catch (error) {
-      byId("sure-fault").textContent = error.message;
+      byId("sure-fault").textContent = plain(error.message);
       byId("sure-force-row").hidden = error.code !== "protected"; // the operator may mean it
       after(); // that it was tried may be written down
     } finally {
@@ -86,7 +87,7 @@ const NOTED = 6000; // ms
 // note shows what was done, for those who look.
 function note(text) {
   const at = byId("note");
-  at.textContent = text;
+  at.textContent = plain(text);
   at.hidden = false;
   clearTimeout(note.timer);
   note.timer = setTimeout(() => { at.hidden = true; }, NOTED);

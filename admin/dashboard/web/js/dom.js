@@ -1,6 +1,7 @@
 // What is shown is described by values and brought onto the page here, and only here. A string can become
 // nothing but a text node or an attribute's value: no markup is ever read. What is on the page already is
 // kept, so that focus, selection and scroll outlive an update.
+import { plain } from "./plain.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const svgTags = new Set(["svg", "path", "line", "rect", "g"]);
@@ -45,7 +46,7 @@ function fits(node, want) {
 }
 
 function make(want) {
-  if (typeof want !== "object") return document.createTextNode(String(want));
+  if (typeof want !== "object") return document.createTextNode(plain(want));
   const node = svgTags.has(want.tag) ? document.createElementNS(SVG, want.tag) : document.createElement(want.tag);
   node.weirKey = want.props.key;
   return node;
@@ -53,7 +54,8 @@ function make(want) {
 
 function update(node, want) {
   if (typeof want !== "object") {
-    if (node.data !== String(want)) node.data = String(want);
+    const text = plain(want);
+    if (node.data !== text) node.data = text;
     return;
   }
   const before = node.weirProps ?? {};
@@ -69,5 +71,5 @@ function set(node, name, value) {
   else if (name === "vars") for (const [k, v] of Object.entries(value ?? {})) node.style.setProperty(k, v);
   else if (name === "href" && !String(value).startsWith("#")) node.removeAttribute("href"); // nothing shown leads out
   else if (value === null || value === undefined || value === false) node.removeAttribute(name);
-  else node.setAttribute(name, value === true ? "" : String(value));
+  else node.setAttribute(name, value === true ? "" : plain(value));
 }

@@ -58,5 +58,8 @@ const sources = {
   unresolved: "not resolved",
 };
 
+// word returns what is said for a name, or the name itself. What every object has is no word of ours.
+export const word = (words, name) => (Object.hasOwn(words, name) ? words[name] : name);
+
 // source says in words how a client was found.
-export const source = (s) => sources[s] ?? s ?? none;
+export const source = (s) => word(sources, s) ?? none;

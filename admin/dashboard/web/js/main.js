@@ -2,6 +2,7 @@
 import { render, h } from "./dom.js";
 import { ask, hasToken, keepToken } from "./api.js";
 import { broken, faults, say, waiting } from "./parts.js";
+import { plain } from "./plain.js";
 import { follow } from "./rail.js";
 import { acts as makeActs } from "./acts.js";
 import * as f from "./format.js";
@@ -158,7 +159,7 @@ function found() {
   answeredAt = Date.now();
   byId("banner").hidden = true;
   state("live", view.session.writes ? "Live" : "Live, read only");
-  byId("link").title = view.session.read_only;
+  byId("link").title = plain(view.session.read_only);
 }
 
 // lost notes that Weir does not answer: what is shown stays, marked as old, and another try is planned.
@@ -166,7 +167,7 @@ function lost(error, retry) {
   const wait = RETRIES[Math.min(failures, RETRIES.length - 1)];
   failures++;
   const old = answeredAt > 0 ? ` What you see is from ${f.time(answeredAt)}.` : "";
-  const text = `${error.message}.${old} Trying again until it answers.`;
+  const text = plain(`${error.message}.${old} Trying again until it answers.`);
   const banner = byId("banner");
   if (banner.textContent !== text) banner.textContent = text;
   banner.hidden = false;
@@ -214,6 +215,7 @@ function listen() {
   byId("gate-form").addEventListener("submit", (e) => {
     e.preventDefault();
     keepToken(byId("token").value.trim());
+    byId("token").value = ""; // nothing on the page knows it
     begin();
   });
   byId("leave").addEventListener("click", () => {

@@ -1,6 +1,7 @@
 // The pieces that panels are made of. Each takes values and returns a description for dom.js.
 import { h } from "./dom.js";
 import { time } from "./format.js";
+import { plain } from "./plain.js";
 
 // table describes a table with a caption. Roles are spelled out: on a narrow screen a row is laid out as a
 // card, which would otherwise take them away. A column is {head, cell(row)} and what is true of it: main (it
@@ -81,8 +82,8 @@ async function copy(text, button) {
 }
 
 // say tells those who listen what changed, for what matters only.
-export function say(text) {
-  const said = document.getElementById("said");
+export function say(words) {
+  const said = document.getElementById("said"), text = plain(words);
   if (said.textContent === text) said.textContent = "";
   said.textContent = text;
 }

@@ -13,7 +13,7 @@ export function show(data) {
     caption: "The last changes, the newest first", rows: data.lines, key: (l) => l.time + l.what + l.target,
     columns: [
       { head: "Time", slim: true, cell: (l) => h("span", { class: "mono" }, f.time(l.time)) },
-      { head: "By", slim: true, cell: (l) => whom[l.who] ?? l.who },
+      { head: "By", slim: true, cell: (l) => f.word(whom, l.who) },
       { head: "Outcome", slim: true, cell: (l) => tag(l.error ? "refused" : "done", l.error ? "stop" : "good") },
       { head: "Change", main: true, wide: true, cell: (l) => [`${l.what} `, h("span", { class: "mono" }, l.target), h("span", { class: "under mono" }, l.error || became(l))] },
       { head: "Reason", wide: true, cell: (l) => l.reason || f.none },

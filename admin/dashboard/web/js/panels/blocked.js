@@ -40,7 +40,8 @@ const requests = (rows, caption, view, acts) => table({
   ],
 });
 
-const became = (verdict) => tag(...({ block: ["blocked", "stop"], detect: ["reported", "trial"], insight: ["passed", "good"] }[verdict] ?? [verdict]));
+const verdicts = { block: ["blocked", "stop"], detect: ["reported", "trial"], insight: ["passed", "good"] };
+const became = (verdict) => tag(...[f.word(verdicts, verdict)].flat());
 
 const proposals = (rows) => table({
   caption: "Exclusions that would have let blocked requests pass", rows, key: (p) => p.exclusion,

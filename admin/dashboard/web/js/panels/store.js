@@ -41,7 +41,7 @@ function history(list, shared) {
     columns: [
       { head: "Time", main: true, slim: true, cell: (c) => h("span", { class: "mono" }, f.time(c.time)) },
       { head: "Breaker", slim: true, cell: (c) => tag(c.open ? "opened" : "closed", c.open ? "stop" : "good") },
-      { head: "Why", wide: true, cell: (c) => [c.kind && tag(kinds[c.kind] ?? c.kind), " ", c.cause] },
+      { head: "Why", wide: true, cell: (c) => [c.kind && tag(f.word(kinds, c.kind)), " ", c.cause] },
       { head: "For", num: true, cell: (c) => (c.until ? f.duration((Date.parse(c.until) - Date.parse(c.time)) / 1000) : "until now") },
     ],
   });
