@@ -9,7 +9,7 @@ LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttack
 # of the Dockerfile, whose time is bounded.
 IMAGE = CGO_ENABLED=0 GOFLAGS="-trimpath -tags=timetzdata,grpcnotrace -buildvcs=false"
 
-.PHONY: build test test-quick timed soak manifests lint bench docs run fuzz tools vuln workflows release
+.PHONY: build test test-quick timed soak manifests h2spec lint bench docs run fuzz tools vuln workflows release
 
 build:
 	$(GO) build -trimpath -o weir ./cmd/weir
@@ -29,6 +29,10 @@ test: tools lint
 # The Helm chart and the compose file, judged in a module of its own. Built as the image is, to share what is compiled.
 manifests:
 	cd deploy/manifests && $(IMAGE) $(GO) test ./...
+
+# h2spec against a real process, strict cases included: half a minute of mostly waiting.
+h2spec:
+	cd hostile/h2spec && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 # Without the real servers and the race detector, for the loop at the desk.
 test-quick:

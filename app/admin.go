@@ -13,7 +13,6 @@ import (
 
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/admin/dashboard"
-	"github.com/weirgate/weir/internal/bounded"
 	"github.com/weirgate/weir/internal/farewell"
 	"github.com/weirgate/weir/internal/noise"
 )
@@ -39,8 +38,7 @@ func (a *App) openAdmin(l *Loaded) error {
 	if err != nil {
 		return err
 	}
-	listener = &bounded.Listener{Listener: listener, Most: mostAdmin, Refused: func(peer netip.Addr) { a.journal.RefusedConnection(tooManyAdmin, peer) }}
-	s := &adminServer{listener: listener, ready: a.ready, trail: admin.NewTrail(c.DataDir)}
+	s := &adminServer{listener: a.bounded(listener, a.room.admin, tooManyAdmin), ready: a.ready, trail: admin.NewTrail(c.DataDir)}
 	s.leaving, s.leave = context.WithCancel(context.Background())
 	a.admin = s
 	api := admin.New(a.adminOptions(l))

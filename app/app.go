@@ -60,6 +60,8 @@ type App struct {
 	admin   *adminServer // nil if there is none
 
 	handed  handed         // sockets that are not served yet
+	room    room           // for connections
+	links   *proxy.Links   // connections to upstreams
 	started *config.Config // what the listeners were opened by
 	swapped chan struct{}  // holds one where upstreams are to be checked
 	hangups chan os.Signal // each is a reload; caught before anything listens
@@ -85,6 +87,8 @@ func Start(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{options: o, started: loaded.Config, config: loaded.Config, tried: tried, swapped: make(chan struct{}, 1)}
+	a.room = share(openFiles(), loaded.Config)
+	a.links = proxy.NewLinks(a.room.upstreams)
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.log = newLogger(o.Log, &a.level, loaded.Config.Log)
 	for _, p := range loaded.Problems {
@@ -191,7 +195,7 @@ func (a *App) snapshot(l *Loaded, prev *engine.Snapshot, keys *keyring) (*engine
 	if prev != nil {
 		before = prev.Upstreams
 	}
-	upstreams, err := proxy.NewUpstreams(upstreamOptions(l), before)
+	upstreams, err := proxy.NewUpstreams(a.upstreamOptions(l), before)
 	if err != nil {
 		return nil, nil, err
 	}

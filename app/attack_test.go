@@ -130,14 +130,14 @@ func TestAdminConnectionsAreBounded(t *testing.T) {
 		_, err := c.Read(make([]byte, 1))
 		return err
 	}
-	for range mostAdmin + 1 {
+	for range h.room.admin + 1 {
 		c, err := net.Dial("tcp", h.admin.listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		held = append(held, c)
-		if err = ask(c); (err != nil) != (len(held) > mostAdmin) {
-			t.Fatalf("connection %d of %d: %v", len(held), mostAdmin, err)
+		if err = ask(c); (err != nil) != (len(held) > h.room.admin) {
+			t.Fatalf("connection %d of %d: %v", len(held), h.room.admin, err)
 		}
 	}
 	if a := h.get("/shop"); a.status != 200 {

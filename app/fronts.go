@@ -51,7 +51,7 @@ func faults() []string {
 // A door is where a front is to listen.
 type door struct {
 	field, addr string
-	// tooMany is what connections beyond [bounded.Most] are refused for. Empty: they are not counted here.
+	// tooMany is what connections beyond the front's room are refused for. Empty: they are not counted here.
 	tooMany string
 }
 
@@ -85,7 +85,7 @@ func (a *App) openFront(d door, server func() (server, error)) error {
 		return err
 	}
 	if d.tooMany != "" {
-		l = &bounded.Listener{Listener: l, Most: bounded.Most, Refused: func(peer netip.Addr) { a.journal.RefusedConnection(d.tooMany, peer) }}
+		l = a.bounded(l, a.room.asks, d.tooMany)
 	}
 	f := &front{name: d.field, listener: l}
 	a.fronts = append(a.fronts, f)
@@ -93,8 +93,13 @@ func (a *App) openFront(d door, server func() (server, error)) error {
 	return err
 }
 
+// bounded returns l with room for so many connections.
+func (a *App) bounded(l net.Listener, most int, tooMany string) net.Listener {
+	return &bounded.Listener{Listener: l, Most: most, Refused: func(peer netip.Addr) { a.journal.RefusedConnection(tooMany, peer) }}
+}
+
 func (a *App) newProxy(l *Loaded) (server, error) {
-	p, err := proxy.New(a.engine, proxyOptions(l.Config, a.log, a.journal.RefusedConnection))
+	p, err := proxy.New(a.engine, a.proxyOptions(l.Config))
 	if err != nil {
 		return nil, fmt.Errorf("%w: tls.cert and tls.key must name a readable pair of PEM files", err)
 	}

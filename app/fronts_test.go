@@ -231,8 +231,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for _, f := range a.fronts {
 		if bounds[f.name] != "" {
 			l := f.listener.(*bounded.Listener)
-			if l.Most != 4096 {
-				t.Errorf("%s: %d are held, want 4096", f.name, l.Most)
+			if l.Most != a.room.asks {
+				t.Errorf("%s: %d are held, want %d", f.name, l.Most, a.room.asks)
 			}
 			l.Most = 2
 		}

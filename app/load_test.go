@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -122,7 +121,7 @@ func TestProxyProtocolNetworks(t *testing.T) {
 		t.Fatal(problems)
 	}
 	var got []string
-	for _, network := range proxyOptions(c, slog.New(slog.DiscardHandler), nil).ProxyProtocol {
+	for _, network := range new(App).proxyOptions(c).ProxyProtocol {
 		got = append(got, network.String())
 	}
 	if diff := cmp.Diff([]string{"127.0.0.0/8", "192.0.2.1/32", "10.0.0.0/8", "2001:db8::/32", "192.0.2.2/32"}, got); diff != "" {

@@ -3,7 +3,6 @@ package app
 import (
 	"io"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"github.com/weirgate/weir"
@@ -66,15 +65,16 @@ func (a *App) ofProxy(number func(*proxy.Proxy) int) int {
 	return number(a.proxy)
 }
 
-func proxyOptions(c *config.Config, log *slog.Logger, refused func(fault string, peer netip.Addr)) proxy.Options {
+func (a *App) proxyOptions(c *config.Config) proxy.Options {
 	o := proxy.Options{
 		Cert:          c.TLS.Cert,
 		Key:           c.TLS.Key,
 		HeaderTimeout: time.Duration(c.Server.HeaderTimeout),
 		IdleTimeout:   time.Duration(c.Server.IdleTimeout),
 		MaxHeader:     int(c.Server.MaxHeader),
-		Logger:        log,
-		Refused:       refused,
+		MaxOpen:       a.room.clients,
+		Logger:        a.log,
+		Refused:       a.refusedByProxy,
 	}
 	for _, cidr := range c.ProxyProtocol.From {
 		network, _ := clientip.ParseNetwork(cidr) // the configuration was checked
@@ -83,13 +83,14 @@ func proxyOptions(c *config.Config, log *slog.Logger, refused func(fault string,
 	return o
 }
 
-func upstreamOptions(l *Loaded) proxy.UpstreamOptions {
+func (a *App) upstreamOptions(l *Loaded) proxy.UpstreamOptions {
 	c := l.Config
 	o := proxy.UpstreamOptions{
 		Default:        c.Upstream,
 		Connect:        time.Duration(c.UpstreamTimeouts.Connect),
 		ResponseHeader: time.Duration(c.UpstreamTimeouts.ResponseHeader),
 		Idle:           time.Duration(c.UpstreamTimeouts.Idle),
+		Links:          a.links,
 	}
 	if c.Client.Forward == "append" {
 		o.Forward = proxy.Append

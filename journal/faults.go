@@ -13,7 +13,7 @@ import (
 // RefusedConnection notes that a front ended a connection for a fault, before there was a request to
 // decide. The peer is the zero Addr at a unix socket. The log line is one of those about refusals.
 func (j *Journal) RefusedConnection(fault string, peer netip.Addr) {
-	j.counts.faults.add(fault)
+	j.Fault(fault)
 	suppressed, ok := j.lines.take(j.now())
 	if !ok {
 		return
@@ -24,6 +24,9 @@ func (j *Journal) RefusedConnection(fault string, peer netip.Addr) {
 	}
 	j.log.LogAttrs(context.Background(), slog.LevelInfo, "refused connection", attrs...)
 }
+
+// Fault is [Journal.RefusedConnection] without a word in the log.
+func (j *Journal) Fault(fault string) { j.counts.faults.add(fault) }
 
 // peer returns what the log may say about addr.
 func (j *Journal) peer(addr netip.Addr) string {

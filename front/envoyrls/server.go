@@ -92,6 +92,8 @@ const (
 
 	// mostStreams is how many calls of one connection are under way at once.
 	mostStreams = 4096
+	// maxHeader is how many bytes the header of a call has at most. Envoy sends some hundred.
+	maxHeader = 64 << 10
 	// pingEvery is how often a proxy may ping an idle connection; grpc-go's own default, five minutes,
 	// ends those of an Envoy with keepalive.
 	pingEvery = time.Second
@@ -160,7 +162,7 @@ func New(e *engine.Engine, o Options) *Server {
 
 func (s *Server) grpcOptions() []grpc.ServerOption {
 	o := []grpc.ServerOption{
-		grpc.MaxConcurrentStreams(mostStreams), grpc.ConnectionTimeout(helloTimeout),
+		grpc.MaxConcurrentStreams(mostStreams), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(helloTimeout),
 		grpc.WaitForHandlers(true), // a store may be closed after the drain
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge: s.options.MaxConnectionAge, MaxConnectionAgeGrace: s.options.MaxConnectionGrace,

@@ -52,6 +52,8 @@ const (
 	// maxQuestion is the longest question, in bytes: a longer one is an error, and so may pass. Envoy takes
 	// no header above 8 MiB, and sends no body unless told to.
 	maxQuestion = 16 << 20
+	// maxHeader is how many bytes the header of a call has at most. Envoy sends some hundred.
+	maxHeader = 64 << 10
 	// pings is how often Envoy may ask whether a connection still holds; grpc-go takes more for an attack.
 	pings = time.Second
 	// greeting is how long a new connection may take to say that it speaks HTTP/2.
@@ -65,7 +67,7 @@ func New(e *engine.Engine, o Options) *Server {
 	}
 	s := &Server{engine: e, log: o.Log, health: health.NewServer()}
 	s.grpc = grpc.NewServer(
-		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxRecvMsgSize(maxQuestion), grpc.ConnectionTimeout(greeting),
+		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxRecvMsgSize(maxQuestion), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(greeting),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pings, PermitWithoutStream: true}),
 	)
 	authpb.RegisterAuthorizationServer(s.grpc, s)

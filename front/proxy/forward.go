@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/weirgate/weir/front/proxy/guard"
@@ -18,6 +19,14 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, c *middleware.Ca
 	switch {
 	case r.Method == http.MethodConnect:
 		c.Snapshot.Respond.Problem(w, r, http.StatusNotImplemented, "This is no forward proxy: CONNECT is not served.")
+		return
+	case oddExpectation(r.Header["Expect"]):
+		w.Header().Set("Connection", "close")
+		c.Snapshot.Respond.Problem(w, r, http.StatusExpectationFailed, "The expectation is not 100-continue.")
+		return
+	case r.URL.Path == "*" && r.Method != http.MethodOptions: // RFC 9112 section 3.2.4
+		w.Header().Set("Connection", "close")
+		c.Snapshot.Respond.Problem(w, r, http.StatusBadRequest, "The target * is for OPTIONS alone.")
 		return
 	case up == nil:
 		c.Snapshot.Respond.Problem(w, r, http.StatusNotFound, "No upstream serves this host and path.")
@@ -34,6 +43,12 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, c *middleware.Ca
 	}
 	t := &transfer{w: w, in: r, call: c, up: up}
 	t.run()
+}
+
+// oddExpectation reports whether a request expects something else than 100-continue (RFC 9110 section 10.1.1), or
+// that beside others: net/http finds the word in any list, and an upstream may not.
+func oddExpectation(lines []string) bool {
+	return len(lines) > 1 || len(lines) == 1 && !strings.EqualFold(lines[0], "100-continue")
 }
 
 var (
@@ -60,6 +75,9 @@ func (t *transfer) fail(err error) {
 		t.w.Header().Set("Connection", "close")
 	case ctx.Err() != nil:
 		t.abort(err) // who half-closed and still listens must not take nothing for an answer
+	case errors.Is(err, errNoLink):
+		status, detail = http.StatusServiceUnavailable, "Too many requests are being answered at this moment."
+		t.w.Header().Set("Retry-After", "1")
 	case late(err):
 		status, detail = http.StatusGatewayTimeout, "The upstream did not answer in time."
 	}

@@ -57,6 +57,7 @@ func stale(path string) bool {
 
 // guarded returns l with everything between the socket and net/http.
 func (p *Proxy) guarded(l net.Listener) net.Listener {
+	l = inRoom{l, &p.room}
 	if len(p.options.ProxyProtocol) > 0 {
 		l = &proxyproto.Listener{Listener: unspecified{l}, ConnPolicy: p.speaks, ReadHeaderTimeout: p.options.HeaderTimeout}
 		l = announced{l, p}

@@ -24,6 +24,7 @@ type Options struct {
 	HeaderTimeout time.Duration  // for a whole request header; 408 afterwards
 	IdleTimeout   time.Duration  // before an unused connection is closed, and for a reader that takes nothing
 	MaxHeader     int            // bytes of a request header; 431 above
+	MaxOpen       int            // connections of clients; 0: no bound
 	Logger        *slog.Logger
 	// Refused is told of connections that are ended for a fault without a decision: one of [Faults], and
 	// the peer, which is the zero Addr at a unix socket. Nil: nobody is.
@@ -34,7 +35,7 @@ type Options struct {
 const noHeader = "no_proxy_header"
 
 // Faults returns every fault that [Options.Refused] is told of.
-func Faults() []string { return append(guard.Names(), noHeader) }
+func Faults() []string { return append(guard.Names(), noHeader, Crowded) }
 
 // A Proxy is the reverse-proxy front. It is safe for concurrent use.
 type Proxy struct {
@@ -46,12 +47,14 @@ type Proxy struct {
 	farewell    *farewell.Farewell
 	certificate *certificate // nil: no TLS
 	inFlight    atomic.Int64
+	room        room
 	stop        context.CancelFunc // ends every request
 }
 
 // New returns a proxy that asks e, whose snapshots have what [NewUpstreams] returned.
 func New(e *engine.Engine, o Options) (*Proxy, error) {
 	p := &Proxy{options: o, engine: e}
+	p.room = room{most: o.MaxOpen, proxy: p, guests: make(map[*guest]struct{})}
 	if o.Cert != "" || o.Key != "" {
 		c, err := newCertificate(o.Cert, o.Key, o.Logger)
 		if err != nil {
@@ -79,7 +82,7 @@ func (p *Proxy) prepare() {
 		ReadHeaderTimeout:            p.options.HeaderTimeout,
 		IdleTimeout:                  p.options.IdleTimeout,
 		MaxHeaderBytes:               p.options.MaxHeader + headerSlack,
-		ConnState:                    guard.Follow,
+		ConnState:                    follow,
 		ConnContext:                  guard.WithConn,
 		BaseContext:                  func(net.Listener) context.Context { return base },
 		ErrorLog:                     noise.Log(p.options.Logger),

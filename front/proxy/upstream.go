@@ -22,6 +22,8 @@ type UpstreamOptions struct {
 	ResponseHeader time.Duration // for the header of an answer; 504 afterwards
 	Idle           time.Duration // before an unused connection is closed
 
+	Links *Links // bounds the connections to all upstreams, of every table; nil: no bound
+
 	Forward Forward
 	// Tags are the names of the header fields that rules set. None passes on from outside.
 	Tags []string
@@ -194,12 +196,12 @@ const (
 func (b *builder) transport(scheme string) *http.Transport {
 	dialer := net.Dialer{Timeout: b.options.Connect, KeepAlive: keepAlive}
 	t := &http.Transport{
-		DialContext:           dialer.DialContext,
+		DialContext:           b.options.Links.bound(dialer.DialContext),
 		TLSHandshakeTimeout:   b.options.Connect,
 		ResponseHeaderTimeout: b.options.ResponseHeader,
 		IdleConnTimeout:       b.options.Idle,
 		ExpectContinueTimeout: continueWait,
-		MaxIdleConnsPerHost:   maxIdle,
+		MaxIdleConnsPerHost:   b.options.Links.idle(),
 		DisableCompression:    true,
 		Protocols:             new(http.Protocols),
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter},

@@ -53,13 +53,18 @@ type Conn struct {
 	answer  atomic.Bool  // a request is being answered
 	handled atomic.Bool  // by the handler
 	passed  atomic.Bool  // nothing that is read is followed any more
-	http2   atomic.Bool  // since it is HTTP/2
-	out     frames       // of HTTP/2
 	fault   atomic.Int32 // found in a body whose header had passed
 	closed  bool         // the fault was answered here; belongs to the reader
 	broken  bool         // nothing can be read any more; belongs to the reader
 	until   atomic.Int64 // the read deadline in Unix nanoseconds, or 0
 	writeBy atomic.Int64 // the write deadline in Unix nanoseconds
+
+	// HTTP/2 alone.
+	http2   atomic.Bool // frames are followed, requests are not
+	in, out pulse       // belong to the reader, and to who holds leave
+	leave   leave
+	purse   atomic.Int64 // see the constant
+	payday  time.Time    // when the purse was last filled; belongs to the reader
 
 	secure sync.Once
 	state  *tls.ConnectionState
@@ -151,6 +156,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 // after the answers to the requests before it; a fault in a body whose header has been handed on is
 // the error of the read.
 func (c *Conn) Read(p []byte) (int, error) {
+	if c.http2.Load() {
+		return c.readFrames(p)
+	}
 	if c.passed.Load() {
 		return c.Conn.Read(p)
 	}
@@ -164,6 +172,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	c.broken = err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 	ok := c.framing.scan(p[:n])
 	if c.framing.state == isHTTP2 {
+		c.purse.Store(purse)
+		c.payday = time.Now()
+		c.receive(p[c.framing.begin:n])
 		c.http2.Store(true)
 		c.passed.Store(true)
 	}
@@ -177,6 +188,22 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return 0, c.refuse()
 	}
 	return 0, err
+}
+
+// readFrames hands on what is in the frames of HTTP/2, whose peer may not send too many for nothing.
+func (c *Conn) readFrames(p []byte) (int, error) {
+	if c.closed {
+		return 0, errRefused
+	}
+	n, err := c.Conn.Read(p)
+	if !c.receive(p[:n]) {
+		return n, err
+	}
+	c.closed = true
+	if c.refused != nil {
+		c.refused(FrameFlood, c.Conn.RemoteAddr())
+	}
+	return 0, errRefused
 }
 
 // Write fails if the peer does not take p in time: between half of stall and all of it. A server's own
@@ -282,7 +309,7 @@ func discard(c net.Conn) error {
 
 // CloseWrite tells the peer that nothing more will come.
 func (c *Conn) CloseWrite() error {
-	w, ok := find[interface{ CloseWrite() error }](c.Conn)
+	w, ok := Below[interface{ CloseWrite() error }](c.Conn)
 	if !ok {
 		return errors.ErrUnsupported
 	}
@@ -291,15 +318,15 @@ func (c *Conn) CloseWrite() error {
 
 // SetLinger sets what becomes of unsent data when the connection is closed: see [net.TCPConn].
 func (c *Conn) SetLinger(seconds int) error {
-	s, ok := find[interface{ SetLinger(int) error }](c.Conn)
+	s, ok := Below[interface{ SetLinger(int) error }](c.Conn)
 	if !ok {
 		return errors.ErrUnsupported
 	}
 	return s.SetLinger(seconds)
 }
 
-// find returns the outermost of c and the connections below it that is a T.
-func find[T any](c net.Conn) (t T, ok bool) {
+// Below returns the outermost of c and the connections below it that is a T.
+func Below[T any](c net.Conn) (t T, ok bool) {
 	for c != nil {
 		if t, ok = c.(T); ok {
 			return t, true

@@ -147,7 +147,7 @@ func (f *framing) matchPreface(p []byte, i int) int {
 	if p[i] == preface[f.seen] {
 		f.seen++
 		if f.seen == len(preface) {
-			f.state = isHTTP2
+			f.state, f.begin = isHTTP2, i+1
 		}
 		return i + 1
 	}

@@ -8,10 +8,8 @@ import (
 	"time"
 )
 
-// A frame is one of HTTP/2, of a type that does not matter, with n bytes of payload.
-func frame(n int) []byte {
-	return append([]byte{byte(n >> 16), byte(n >> 8), byte(n), 0, 0, 0, 0, 0, 1}, bytes.Repeat([]byte("x"), n)...)
-}
+// data is a frame with n bytes of payload.
+func data(n int) []byte { return []byte(frame(frameData, 0, n)) }
 
 // speaking returns a connection over which HTTP/2 was begun, and what its client has received once it is closed.
 func speaking(t *testing.T) (*Conn, func() []byte) {
@@ -33,7 +31,7 @@ func speaking(t *testing.T) (*Conn, func() []byte) {
 
 // However frames are cut into writes, GOAWAY stands between two of them, after the first, and once.
 func TestGoAwayStandsBetweenFrames(t *testing.T) {
-	frames := [][]byte{frame(0), frame(5), frame(300), frame(0), frame(700)}
+	frames := [][]byte{data(0), data(5), data(300), data(0), data(700)}
 	all := bytes.Join(frames, nil)
 	for _, cut := range []int{1, 2, 9, 10, 13, 14, 23, 200, len(all)} {
 		for at := range 30 { // the write before which it is asked for
@@ -72,12 +70,16 @@ func withGoAway(got []byte, frames [][]byte) bool {
 // A frame is as long as its first three bytes say.
 func TestFramesAreFollowedToTheirEnds(t *testing.T) {
 	for _, n := range []int{0, 1, 255, 256, 65_535, 65_536, 1<<24 - 1} {
-		var f frames
-		f.pass(frame(n)[:frameHead-1])
+		var f pulse
+		f.next(data(n)[:frameHeader-1])
 		if f.between() {
 			t.Errorf("%d bytes: it is between frames before the head's end", n)
 		}
-		f.pass(frame(n)[frameHead-1 : frameHead+n])
+		rest, _ := f.next(data(n)[frameHeader-1:])
+		if n > 0 && f.between() {
+			t.Errorf("%d bytes: it is between frames before the payload's end", n)
+		}
+		f.next(rest)
 		if !f.between() {
 			t.Errorf("%d bytes: it is not between frames after them", n)
 		}
@@ -107,7 +109,7 @@ func TestGoAwayDoesNotWait(t *testing.T) {
 	server.http2.Store(true)
 	server.passed.Store(true)
 	wrote := make(chan error)
-	go func() { _, err := server.Write(frame(3)); wrote <- err }()
+	go func() { _, err := server.Write(data(3)); wrote <- err }()
 	first := make([]byte, 5)
 	if _, err := io.ReadFull(b, first); err != nil {
 		t.Fatal(err)

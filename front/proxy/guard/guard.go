@@ -8,8 +8,8 @@
 // allows, in place, and keeps back whatever is ambiguous. Where net/http itself refuses what is left,
 // it answers in its place, so that every refusal is a problem document.
 //
-// It turns itself off for HTTP/2, whose frames have one reading only, and once a connection has
-// changed to another protocol.
+// HTTP/2 frames have one reading only; there it sees to it alone that a client does not send too many that
+// bring nothing. It turns itself off once a connection has changed to another protocol.
 package guard
 
 import (
@@ -40,6 +40,7 @@ const (
 	HeaderTooSlow
 	Invalid     // in the eyes of the server behind, which reads targets and hosts
 	Expectation // other than 100-continue
+	FrameFlood  // of HTTP/2; the connection is closed without an answer
 )
 
 var faults = [...]struct{ name, text string }{
@@ -62,6 +63,7 @@ var faults = [...]struct{ name, text string }{
 	HeaderTooSlow:    {"header_too_slow", "the header came too slowly"},
 	Invalid:          {"invalid", "the target is not valid, or there is not one valid Host"},
 	Expectation:      {"expectation", "the expectation is not 100-continue"},
+	FrameFlood:       {"frame_flood", "too many frames bring nothing"},
 }
 
 func (f Fault) String() string { return faults[f].text }
