@@ -53,8 +53,9 @@ type fence struct {
 func onlyShown() map[string]string {
 	return map[string]string{
 		"make test": "it runs this test",
-		"ssh -L 9090:127.0.0.1:9090 server.example.com": "wants a server elsewhere; what comes through is judged by the dashboard's tests",
-		"docker build -t weir .":                        "wants Docker; deploy/deploytest builds and runs by the Dockerfile's own lines",
+		"make soak            # half an hour; SOAK=5m make soak for less":                                                       "half an hour; make test has its short form",
+		"ssh -L 9090:127.0.0.1:9090 server.example.com":                                                                         "wants a server elsewhere; what comes through is judged by the dashboard's tests",
+		"docker build -t weir .":                                                                                                "wants Docker; deploy/deploytest builds and runs by the Dockerfile's own lines",
 		"mkdir -m 700 secrets && openssl rand -hex 32 > secrets/admin_token && chmod 644 secrets/admin_token":                   "wants Docker; deploy/deploytest and deploy/manifests judge the compose file",
 		"install -m 755 weir /usr/local/bin/ && install -d /etc/weir && install -m 644 weir.yaml /etc/weir/":                    "wants root and systemd; deploy/deploytest judges the unit",
 		"kubectl create secret generic weir --from-literal=admin-token=$(openssl rand -hex 32) --from-literal=redis-password=…": "wants a cluster; deploy/manifests judges the chart",

@@ -74,7 +74,7 @@ func (s *stage) bringBack(ctx context.Context, f fleet, server *redisServer) (ti
 func (s *stage) oneCount(ctx context.Context, f fleet, client, when string) error {
 	t, err := s.askAll(ctx, f, client)
 	s.voice.table([]string{when, count(t.passed) + " of " + count(asks) + " pass", "shared count"})
-	s.want("requests that pass with a Redis", t.passed, oneLimit)
+	s.want("requests that pass ("+when+")", t.passed, oneLimit)
 	return err
 }
 
