@@ -212,7 +212,7 @@ func TestDocumentedUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), "redis-cli ACL SETUSER weir on ")
+	_, rest, _ := strings.Cut(string(page), "ACL SETUSER weir on ")
 	rules, _, _ := strings.Cut(rest, "\n")
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	server.Do(append([]string{"ACL", "SETUSER", "weir", "on"}, strings.Fields(strings.ReplaceAll(rules, "'", ""))...)...)
