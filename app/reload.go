@@ -115,8 +115,8 @@ type successor struct {
 	traces   *tracing.Exporter
 }
 
-// succeed does everything that can fail. Nothing is left open if one thing does.
-func (a *App) succeed(loaded *Loaded) (s successor, err error) {
+// successor does everything that can fail. Nothing is left open if one thing does.
+func (a *App) successor(loaded *Loaded) (s successor, err error) {
 	if s.hash, err = loaded.Config.Hash(); err != nil {
 		return s, err
 	}
@@ -138,7 +138,7 @@ func (a *App) succeed(loaded *Loaded) (s successor, err error) {
 
 // put does first everything that can fail, and then swaps once.
 func (a *App) put(loaded *Loaded) error {
-	next, err := a.succeed(loaded)
+	next, err := a.successor(loaded)
 	if err != nil {
 		return err
 	}
@@ -155,8 +155,8 @@ func (a *App) put(loaded *Loaded) error {
 	proxy.CloseIdle(prev.Upstreams, next.snapshot.Upstreams)
 	a.retire(a.shield, next.shield)
 	a.shield = next.shield
-	a.endTraces(a.traces)
-	a.traces = next.traces
+	next.traces, a.traces = a.traces, next.traces
+	a.endTraces(next.traces)
 	a.tellJournal(loaded, changed)
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.config, a.hash, a.since, a.refused = loaded.Config, next.hash, time.Now(), nil
