@@ -104,6 +104,7 @@ func (s *stage) withoutStore(ctx context.Context, f fleet, client, when string) 
 
 // absentStore shows what can be shown without a Redis: ten Weirs start without theirs.
 func (s *stage) absentStore(ctx context.Context) (err error) {
+	s.inPart = true
 	s.voice.say("There is no redis-server on the PATH: its return is not shown. Ten Weirs that are configured with a Redis which is not there start all the same. Against %d an hour:", oneLimit)
 	f, err := s.startFleet(ctx, "outage", nobody)
 	if err != nil {
