@@ -27,7 +27,7 @@ func lostStore(ctx context.Context, s *stage) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	s.voice.say("Ten Weirs share a Redis (and wait up to 2 s for it, since one machine plays every part here; 15 ms is the default). Against %d an hour, a new client each time:", oneLimit)
+	s.voice.say("Ten Weirs share a Redis (and wait up to 5 s for it, since one machine plays every part here; 15 ms is the default). Against %d an hour, a new client each time:", oneLimit)
 	steady := s.startSteady(ctx, f)
 	err = s.killAndReturn(ctx, f, server)
 	t, failed := steady.end()
