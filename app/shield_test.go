@@ -41,6 +41,9 @@ func wire(in *waf.Input) []byte {
 // 40 secrets in 20 attacks at every place of a request: in no sink are ten bytes in a row of one. The log is
 // at its most talkative, and every request is refused, by the firewall or by a limit.
 func TestNoSecretLeaves(t *testing.T) {
+	if raceEnabled {
+		t.Skip("takes long under the race detector")
+	}
 	for _, yaml := range []string{
 		basics + "default: {limits: []}\nlog: {level: debug, refusals_per_second: 1000000}\nwaf: {keep: 100000}\n",
 		basics + "default: {limits: [{rate: 0/1h}]}\nlog: {level: debug, refusals_per_second: 1000000}\n",
@@ -105,11 +108,11 @@ func (h *house) costs(request []byte) (status int, least time.Duration) {
 // Attacks on cost are answered, from 16 askers at once, and others are served afterwards. Where times are judged, an
 // answer takes at most 250 ms of computing.
 func TestAttacksOnCost(t *testing.T) {
+	if raceEnabled {
+		t.Skip("takes minutes under the race detector")
+	}
 	for _, ruleset := range []string{"fast", "crs"} {
 		t.Run(ruleset, func(t *testing.T) {
-			if raceEnabled && ruleset == "crs" {
-				t.Skip("takes minutes under the race detector")
-			}
 			h := build(t, plan{yaml: walled(ruleset) + "log: {refusals_per_second: 0}\n"})
 			for _, a := range waftest.Attacks(t) {
 				request := wire(&a.In)
