@@ -235,8 +235,9 @@ func TestDeafClientsAreNotAwaited(t *testing.T) {
 				h.conns <- &deaf{Conn: theirs, http2: http2, ended: make(chan struct{})}
 			}
 			unused, used := h.enter(), h.enter()
-			go used.ask(t)
-			time.Sleep(time.Millisecond)
+			go io.Copy(io.Discard, used)
+			io.WriteString(used, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+			synctest.Wait()
 			began := time.Now()
 			h.drain()
 			time.Sleep(1100 * time.Millisecond)
