@@ -337,9 +337,14 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 
 var metric = regexp.MustCompile("`weir_([a-z_]+)")
 
+// metricFiles are where metrics get their names.
+func metricFiles() []string {
+	return []string{"journal/metrics.go", "journal/firewall.go", "journal/quota.go"}
+}
+
 func TestDocumentedMetrics(t *testing.T) {
 	var source []byte
-	for _, name := range []string{"journal/metrics.go", "journal/firewall.go", "journal/quota.go"} {
+	for _, name := range metricFiles() {
 		file, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -352,6 +357,37 @@ func TestDocumentedMetrics(t *testing.T) {
 			if !bytes.Contains(source, []byte(`"`+name+`"`)) && !bytes.Contains(source, []byte(`"weir_`+name+`"`)) {
 				t.Errorf("%s names the metric weir_%s, which does not exist", p.name, m[1])
 			}
+		}
+	}
+}
+
+// TestEveryMetricIsListed: each metric stands in the table of metrics.
+func TestEveryMetricIsListed(t *testing.T) {
+	p, exported := readPage(t, "docs/operating.md"), regexp.MustCompile(`(?:(?:counter|gauge|seconds)\("|"weir_)([a-z_]+)"`)
+	for _, name := range metricFiles() {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := exported.FindAllSubmatch(source, -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no metric", name)
+		}
+		for _, m := range found {
+			if !regexp.MustCompile("(?m)^\\|.*`weir_" + string(m[1]) + "[`{]").MatchString(p.text) {
+				t.Errorf("docs/operating.md does not list weir_%s", m[1])
+			}
+		}
+	}
+}
+
+// TestEveryCommandIsListed: each command stands in the table of commands.
+func TestEveryCommandIsListed(t *testing.T) {
+	_, table, _ := strings.Cut(readPage(t, "docs/operating.md").text, "\n## Commands\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, name := range commandLine(t) {
+		if !regexp.MustCompile(`(?m)^\| .*\b` + name + `\b.* \|`).MatchString(table) {
+			t.Errorf("docs/operating.md does not list the command %s", name)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -39,24 +40,24 @@ func misread(text []byte, v any, err error) error {
 }
 
 // once returns an error if an object within the next value, which is sound, has a field twice. Fields are the same as
-// encoding/json has it, whatever their case.
+// encoding/json has it, whatever their case, as Unicode folds it: ſ is s.
 func once(d *json.Decoder) error {
 	begins, err := d.Token()
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	var seen []string // no more than there are fields to know
 	for (begins == json.Delim('{') || begins == json.Delim('[')) && d.More() {
 		if begins == json.Delim('{') {
 			name, err := d.Token()
 			if err != nil {
 				return err
 			}
-			folded := strings.ToLower(fmt.Sprint(name))
-			if seen[folded] {
-				return fmt.Errorf("%s: given twice", name)
+			text := fmt.Sprint(name)
+			if slices.ContainsFunc(seen, func(other string) bool { return strings.EqualFold(text, other) }) {
+				return fmt.Errorf("%s: given twice", text)
 			}
-			seen[folded] = true
+			seen = append(seen, text)
 		}
 		if err := once(d); err != nil {
 			return err

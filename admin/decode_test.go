@@ -17,6 +17,7 @@ func TestDecode(t *testing.T) {
 		`{"name": "a", "name": "b"}`:      "name: given twice",
 		`{"name": "a", "NAME": "b"}`:      "NAME: given twice",
 		`{"name": "a", "n\u0061me": "b"}`: "name: given twice",
+		`{"reason": "a", "reaſon": "b"}`:  "reaſon: given twice",
 		`{"name": 1}`:                     "json: cannot unmarshal number into Go struct field NewKey.name of type string",
 		`{"expires": "soon"}`:             "expires: want a time, as in 2027-01-31T12:00:00Z",
 		`{"reason": "x", "expires": 1}`:   "expires: want a time, as in 2027-01-31T12:00:00Z",
@@ -42,6 +43,7 @@ func TestDecode(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"name": "a", "owner": "b", "scopes": ["c"], "expires": "2027-01-31T12:00:00Z", "reason": "d"}`)
 	f.Add(`{"name": "a", "NAME": "b"}`)
+	f.Add(`{"reason": "a", "reaſon": "b"}`)
 	f.Add(`{"expires": "9999-12-31T23:59:59-23:59"}`)
 	f.Add(`[{"name": {}}, null]`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -19,7 +19,9 @@ const (
 const wrongToken = "admin_wrong_token"
 
 // guesses bound how often tokens are guessed. Whoever bore mostWrong wrong ones is not listened to until the minute is
-// over, the right one included: else it could be found among them. It is safe for concurrent use.
+// over, the right one included: else it could be found among them. Askers beyond mostGuessers are refused their wrong
+// ones alone: whoever has a /48 of IPv6 is as many askers as he likes, and would lock out everybody else. It is safe
+// for concurrent use.
 type guesses struct {
 	mu    sync.Mutex
 	began time.Time
@@ -34,6 +36,9 @@ func (g *guesses) judge(now time.Time, asker netip.Prefix, right bool) time.Dura
 		g.began, g.wrong = now, map[netip.Prefix]int{}
 	}
 	if _, known := g.wrong[asker]; !known && len(g.wrong) >= mostGuessers {
+		if right {
+			return 0
+		}
 		asker = netip.Prefix{}
 	}
 	if g.wrong[asker] >= mostWrong {

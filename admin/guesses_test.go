@@ -48,6 +48,23 @@ func TestGuessersAreBounded(t *testing.T) {
 	}
 }
 
+// Whoever has more networks than are told apart keeps nobody out whom he does not share one with.
+func TestManyGuessersLockNobodyOut(t *testing.T) {
+	g, noon := new(guesses), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	network := netip.MustParsePrefix("2001:db8:1::/48").Addr().As16()
+	for i := range mostGuessers + mostWrong {
+		network[6], network[7] = byte(i>>8), byte(i)
+		g.judge(noon, netip.PrefixFrom(netip.AddrFrom16(network), guesserIPv6), false)
+	}
+	operator := netip.MustParsePrefix("203.0.113.7/32")
+	if wait := g.judge(noon, operator, true); wait != 0 {
+		t.Errorf("the right token waits for %s", wait)
+	}
+	if wait := g.judge(noon, operator, false); wait != time.Minute {
+		t.Errorf("a wrong one waits for %s, want a minute", wait)
+	}
+}
+
 // Who has a network of IPv6 is one asker; so is who comes through a unix socket.
 func TestGuesserOf(t *testing.T) {
 	for addr, want := range map[string]string{"203.0.113.7": "203.0.113.7/32", "2001:db8:1:2:3::4": "2001:db8:1:2::/64"} {

@@ -57,7 +57,7 @@ func (a *App) openAdmin(l *Loaded) error {
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second, // events set their own
-		IdleTimeout:       time.Minute,
+		IdleTimeout:       10 * time.Second, // so that who holds all places asks for them again and again
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          noise.Log(a.log),
 	}

@@ -222,6 +222,8 @@ func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	toTheLast, end := context.WithCancel(context.WithoutCancel(ctx)) // while anything is decided, in the drain, too
+	defer end()
 	var tasks sync.WaitGroup
 	task := func(do func() error) {
 		tasks.Go(func() {
@@ -237,14 +239,14 @@ func (a *App) Run(ctx context.Context) error {
 		task(func() error { a.checkUpstreams(ctx); return nil })
 	}
 	if a.rls != nil {
-		task(func() error { a.rls.follow(ctx, a); return nil })
+		task(func() error { a.rls.follow(toTheLast, a); return nil })
 	}
 	if a.admin != nil {
 		task(a.admin.serve)
 	}
-	task(func() error { a.journal.Run(ctx); return nil })
-	task(func() error { a.bans.Run(ctx); return nil })
-	task(func() error { a.box.Run(ctx); return nil })
+	task(func() error { a.journal.Run(toTheLast); return nil })
+	task(func() error { a.bans.Run(toTheLast); return nil })
+	task(func() error { a.box.Run(toTheLast); return nil })
 	task(func() error { a.follow(ctx, a.hangups); return nil })
 	if a.options.Config != "" {
 		task(func() error { a.watch(ctx); return nil })
@@ -252,6 +254,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.announce()
 	<-ctx.Done()
 	a.drain()
+	end()
 	tasks.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err

@@ -14,8 +14,10 @@ import (
 
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
+	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/journal"
+	"github.com/weirgate/weir/tracing"
 )
 
 // follow reloads on every hangup signal, until ctx is done.
@@ -104,44 +106,68 @@ func (a *App) replace() error {
 	return a.put(loaded)
 }
 
+// A successor is what a loaded configuration puts in force, before it is.
+type successor struct {
+	hash     string // of the configuration
+	snapshot *engine.Snapshot
+	shield   *embedded.Firewalls
+	keys     *keyring
+	traces   *tracing.Exporter
+}
+
+// successor does everything that can fail. Nothing is left open if one thing does.
+func (a *App) successor(loaded *Loaded) (s successor, err error) {
+	if s.hash, err = loaded.Config.Hash(); err != nil {
+		return s, err
+	}
+	if s.traces, err = a.exporter(loaded.Config); err != nil {
+		return s, err
+	}
+	if s.keys, err = a.keysFor(loaded.Config); err != nil {
+		a.endTraces(s.traces)
+		return s, err
+	}
+	if s.snapshot, s.shield, err = a.snapshot(loaded, a.engine.Current(), s.keys); err != nil {
+		a.endTraces(s.traces)
+		a.dropKeys(s.keys)
+		return s, err
+	}
+	s.snapshot.Tracer = a.tracer(s.traces, loaded.Config)
+	return s, nil
+}
+
 // put does first everything that can fail, and then swaps once.
 func (a *App) put(loaded *Loaded) error {
-	prev := a.engine.Current()
-	sum, err := loaded.Config.Hash()
+	next, err := a.successor(loaded)
 	if err != nil {
 		return err
 	}
-	traces, err := a.exporter(loaded.Config)
-	if err != nil {
-		return err
-	}
-	keys, err := a.keysFor(loaded.Config)
-	if err != nil {
-		a.endTraces(traces)
-		return err
-	}
-	next, shield, err := a.snapshot(loaded, prev, keys)
-	if err != nil {
-		a.endTraces(traces)
-		a.dropKeys(keys)
-		return err
-	}
-	next.Tracer = a.tracer(traces, loaded.Config)
-	changed := config.Diff(a.config, loaded.Config)
+	prev, changed := a.engine.Current(), config.Diff(a.config, loaded.Config)
 	a.store.follow(loaded.Config, a.log)
-	next.Store = a.store.Store
-	a.punish(next, loaded)
-	a.engine.Swap(next)
-	a.swapKeys(keys)
+	next.snapshot.Store = a.store.Store
+	a.punish(next.snapshot, loaded)
+	a.engine.Swap(next.snapshot)
+	a.swapKeys(next.keys)
 	select {
 	case a.swapped <- struct{}{}:
 	default: // it is to be looked at already
 	}
-	proxy.CloseIdle(prev.Upstreams, next.Upstreams)
-	a.retire(a.shield, shield)
-	a.shield = shield
-	traces, a.traces = a.traces, traces
-	a.endTraces(traces)
+	proxy.CloseIdle(prev.Upstreams, next.snapshot.Upstreams)
+	a.retire(a.shield, next.shield)
+	a.shield = next.shield
+	next.traces, a.traces = a.traces, next.traces
+	a.endTraces(next.traces)
+	a.tellJournal(loaded, changed)
+	a.level.Set(logLevel(loaded.Config.Log.Level))
+	a.config, a.hash, a.since, a.refused = loaded.Config, next.hash, time.Now(), nil
+	a.waiting = restartFields(a.started, loaded.Config)
+	a.journal.Reloaded(next.hash)
+	a.tell(loaded, changed)
+	return nil
+}
+
+// tellJournal puts in force what a configuration says of the journal.
+func (a *App) tellJournal(loaded *Loaded, changed []string) {
 	a.nameRules()
 	a.journal.SetFirewall(loaded.Policy.Mask(), loaded.Config.WAF.Keep)
 	a.journal.SetLog(journal.Addresses(loaded.Config.Log.Addresses), loaded.Config.Log.RefusalsPerSecond)
@@ -149,12 +175,6 @@ func (a *App) put(loaded *Loaded) error {
 	if slices.ContainsFunc(changed, func(path string) bool { return strings.HasPrefix(path, "client.") }) {
 		a.journal.SetChain(embedded.ChainConfig(loaded.Policy))
 	}
-	a.level.Set(logLevel(loaded.Config.Log.Level))
-	a.config, a.hash, a.since, a.refused = loaded.Config, sum, time.Now(), nil
-	a.waiting = restartFields(a.started, loaded.Config)
-	a.journal.Reloaded(sum)
-	a.tell(loaded, changed)
-	return nil
 }
 
 // mostDomains is how many domains of descriptors are counted apart in the metrics.

@@ -205,6 +205,17 @@ func TestReloadNamesWhatNeedsARestart(t *testing.T) {
 	}
 }
 
+// The page for operators names all of them.
+func TestWhatNeedsARestartIsDocumented(t *testing.T) {
+	_, list, _ := strings.Cut(read(t, "../docs/operating.md"), "These need a restart")
+	list, _, _ = strings.Cut(list, "Everything else")
+	for _, field := range fixed {
+		if !strings.Contains(list, "`"+field+"`") {
+			t.Errorf("%s is not named", field)
+		}
+	}
+}
+
 // Every setting that a reload can change is in force afterwards (CFG-14).
 func TestReloadPutsInForce(t *testing.T) {
 	tests := map[string]struct {

@@ -20,6 +20,7 @@ import (
 	"github.com/weirgate/weir/front/envoyrls/environment"
 	"github.com/weirgate/weir/front/envoyrls/xds"
 	"github.com/weirgate/weir/internal/farewell"
+	"github.com/weirgate/weir/internal/noise"
 	"github.com/weirgate/weir/store/redis"
 )
 
@@ -219,7 +220,7 @@ func (a *App) openRLSPorts(l *Loaded) error {
 	if !l.DropIn || a.rls == nil {
 		return nil
 	}
-	err := a.openFront(door{"HOST and PORT", s.HTTPListen(), tooManyRLS}, func() (server, error) { return newHTTPServer(a.rls.HTTP()), nil })
+	err := a.openFront(door{"HOST and PORT", s.HTTPListen(), tooManyRLS}, func() (server, error) { return a.newHTTPServer(a.rls.HTTP()), nil })
 	if err != nil || !s.UsePrometheus {
 		return err
 	}
@@ -230,7 +231,7 @@ func (a *App) openRLSPorts(l *Loaded) error {
 		}
 		a.rls.Metrics().ServeHTTP(w, r)
 	})
-	return a.openFront(door{"PROMETHEUS_ADDR", s.PrometheusAddr, tooManyRLS}, func() (server, error) { return newHTTPServer(metrics), nil })
+	return a.openFront(door{"PROMETHEUS_ADDR", s.PrometheusAddr, tooManyRLS}, func() (server, error) { return a.newHTTPServer(metrics), nil })
 }
 
 // An httpServer is a small HTTP server as a front.
@@ -239,9 +240,10 @@ type httpServer struct {
 	farewell *farewell.Farewell
 }
 
-func newHTTPServer(h http.Handler) *httpServer {
+func (a *App) newHTTPServer(h http.Handler) *httpServer {
 	s := &httpServer{server: http.Server{
-		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler: h, MaxHeaderBytes: 16 << 10, ErrorLog: noise.Log(a.log),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 	}}
 	s.farewell = farewell.To(&s.server)
 	return s

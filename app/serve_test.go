@@ -101,6 +101,28 @@ func refuses(network, address string) bool {
 	return err != nil
 }
 
+// While the drain lasts requests are decided, and what follows from decisions follows: an offence is punished.
+func TestStopJudgesToTheLast(t *testing.T) {
+	began, release := make(chan bool), make(chan bool)
+	h := build(t, plan{service: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { began <- true; <-release }),
+		yaml: nightly("") + "server: {drain: 5m}\nrules: [{name: trap, path: /trap, limits: [{rate: 0/1m}]}]\npenalties: [{after: 1 denials in 10m, ban: 1h}]\n"})
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer close(release)
+	asking.Go(func() {
+		if a, err := ask(client(t, false), h.url("/"), "Connection", "close"); err != nil || a.status != http.StatusOK {
+			t.Errorf("what was under way ended with %d, %v", a.status, err)
+		}
+	})
+	<-began
+	h.stop()
+	eventually(t, "the drain", h.draining.Load)
+	if a, err := ask(client(t, false), h.url("/trap"), "X-Forwarded-For", "203.0.113.9"); err != nil || a.status != http.StatusTooManyRequests {
+		t.Fatalf("got %d, %v", a.status, err)
+	}
+	eventually(t, "a ban", func() bool { return h.bans.Count() == 1 })
+}
+
 // What was upgraded has until the drain's end, is cut off then, and that is no failure.
 func TestStopCutsOffWebSockets(t *testing.T) {
 	h := build(t, plan{yaml: basics + "server: {drain: 200ms}\n", service: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -176,13 +176,17 @@ type logbook struct {
 	kept  []string
 }
 
-// mostKept is how many lines of a log are kept, and how many messages told apart.
-const mostKept = 5000
+const (
+	mostKept    = 5000    // lines of a log, and messages that are told apart
+	longestLine = 1 << 20 // bytes; a panic's has its whole stack
+)
 
 // follow reads to the end, and sends the fields of the line that says where the process serves, or nil if it ends.
 func (l *logbook) follow(from io.Reader, serves chan<- map[string]any) {
 	defer close(serves)
-	for lines := bufio.NewScanner(from); lines.Scan(); {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
 		var fields map[string]any
 		says := lines.Text()
 		if json.Unmarshal(lines.Bytes(), &fields) == nil {

@@ -97,6 +97,8 @@ const (
 	// pingEvery is how often a proxy may ping an idle connection; grpc-go's own default, five minutes,
 	// ends those of an Envoy with keepalive.
 	pingEvery = time.Second
+	// answerTimeout is how long an answer over HTTP may take, from the request's header to its end.
+	answerTimeout = 30 * time.Second
 )
 
 func (o Options) withDefaults() Options {
@@ -153,7 +155,7 @@ func New(e *engine.Engine, o Options) *Server {
 	mux.Handle("GET /metrics", s.Metrics())
 	s.web = http.Server{
 		Handler: mux, MaxHeaderBytes: 16 << 10, ErrorLog: noise.Log(o.Logger),
-		ReadHeaderTimeout: helloTimeout, ReadTimeout: 2 * helloTimeout, IdleTimeout: time.Minute,
+		ReadHeaderTimeout: helloTimeout, ReadTimeout: 2 * helloTimeout, WriteTimeout: answerTimeout, IdleTimeout: time.Minute,
 	}
 	s.leave = farewell.To(&s.web)
 	s.tellHealth()

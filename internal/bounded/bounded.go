@@ -2,6 +2,7 @@
 package bounded
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -44,6 +45,15 @@ type conn struct {
 	net.Conn
 	held *atomic.Int64
 	left atomic.Bool
+}
+
+// CloseWrite says that nothing more follows, where the connection below can: an HTTP server that refuses what it has
+// not read lets its answer be read so, before it closes.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 func (c *conn) Close() error {

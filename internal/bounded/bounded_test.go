@@ -96,6 +96,38 @@ func TestFurtherConnectionsAreClosed(t *testing.T) {
 	}
 }
 
+// A connection is closed for writing as the one below is, so that what was said last is read.
+func TestCloseWrite(t *testing.T) {
+	d := open(t, "tcp", "127.0.0.1:0")
+	client := d.knock()
+	c, err := d.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "bye"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(client); string(said) != "bye" || err != nil {
+		t.Errorf("the client read %q, %v", said, err)
+	}
+	if _, err := io.WriteString(client, "!"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(make([]byte, 1)); n != 1 || err != nil {
+		t.Errorf("nothing is read any more: %v", err)
+	}
+	one, other := net.Pipe()
+	defer one.Close()
+	defer other.Close()
+	if err := (&conn{Conn: one}).CloseWrite(); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("of one that cannot: %v", err)
+	}
+}
+
 // A unix socket has no address to tell of.
 func TestUnix(t *testing.T) {
 	d := open(t, "unix", filepath.Join(t.TempDir(), "s"))

@@ -81,10 +81,10 @@ func (b *broken) Error() string {
 func (s *stage) tour(ctx context.Context, promises []promise) error {
 	var all broken
 	began := time.Now()
-	kept := 0
+	kept, inPart := 0, 0
 	for i, p := range promises {
 		s.voice.title(i+1, p.title)
-		s.unkept = nil
+		s.unkept, s.inPart = nil, false
 		err := p.show(ctx, s)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -95,11 +95,18 @@ func (s *stage) tour(ctx context.Context, promises []promise) error {
 		for _, what := range s.unkept {
 			all.list = append(all.list, fmt.Sprintf("%d. %s: %s", i+1, p.title, what))
 		}
-		if s.unkept == nil {
+		switch {
+		case s.unkept != nil:
+		case s.inPart:
+			inPart++
+		default:
 			kept++
 		}
 	}
 	s.voice.total(kept, len(promises), time.Since(began))
+	if inPart > 0 {
+		s.voice.missing(inPart)
+	}
 	if all.list == nil {
 		return nil
 	}

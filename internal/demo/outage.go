@@ -27,7 +27,7 @@ func lostStore(ctx context.Context, s *stage) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	s.voice.say("Ten Weirs share a Redis (and wait up to 2 s for it, since one machine plays every part here; 15 ms is the default). Against %d an hour, a new client each time:", oneLimit)
+	s.voice.say("Ten Weirs share a Redis (and wait up to 5 s for it, since one machine plays every part here; 15 ms is the default). Against %d an hour, a new client each time:", oneLimit)
 	steady := s.startSteady(ctx, f)
 	err = s.killAndReturn(ctx, f, server)
 	t, failed := steady.end()
@@ -104,6 +104,7 @@ func (s *stage) withoutStore(ctx context.Context, f fleet, client, when string) 
 
 // absentStore shows what can be shown without a Redis: ten Weirs start without theirs.
 func (s *stage) absentStore(ctx context.Context) (err error) {
+	s.inPart = true
 	s.voice.say("There is no redis-server on the PATH: its return is not shown. Ten Weirs that are configured with a Redis which is not there start all the same. Against %d an hour:", oneLimit)
 	f, err := s.startFleet(ctx, "outage", nobody)
 	if err != nil {

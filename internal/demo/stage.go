@@ -27,6 +27,7 @@ type stage struct {
 	log     *os.File // the proxy's, in combined format
 	logged  atomic.Int64
 	unkept  []string // of the promise that is being shown
+	inPart  bool     // likewise: that it is, for want of a Redis
 }
 
 // patience bounds whatever is waited for: a request, a start, a change.

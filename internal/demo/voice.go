@@ -85,6 +85,11 @@ func (v *voice) total(kept, all int, took time.Duration) {
 	fmt.Fprintf(v.out, "\n%d of %d promises kept, in %.0f s.\n", kept, all, took.Seconds())
 }
 
+// missing says how many promises were shown in part only, without a Redis.
+func (v *voice) missing(inPart int) {
+	fmt.Fprintf(v.out, "%d shown in part: there is no redis-server on the PATH.\n", inPart)
+}
+
 // wrap breaks a text into lines of so many columns.
 func wrap(text string, columns int) []string {
 	var lines []string

@@ -56,11 +56,12 @@ func Lines(text string) string {
 }
 
 // JSON appends to dst the same JSON (RFC 8259) with what is not printable as \uXXXX. Outside of strings JSON has
-// nothing that would be, but for its ASCII white space, which stays.
+// nothing that would be, but for its ASCII white space, which stays. A byte that is no UTF-8 is U+FFFD.
 func JSON(dst, text []byte) []byte {
 	for len(text) > 0 {
 		c, size := utf8.DecodeRune(text)
-		if c < 0x7f || strconv.IsPrint(c) {
+		whole := c != utf8.RuneError || size > 1
+		if c < 0x7f || whole && strconv.IsPrint(c) {
 			dst = append(dst, text[:size]...)
 		} else {
 			for _, unit := range utf16.AppendRune(nil, c) {

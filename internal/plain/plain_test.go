@@ -67,6 +67,19 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// A byte that is no UTF-8 would be a control to a terminal of ISO 8859-1; U+FFFD itself is none.
+func TestJSONOfNoUTF8(t *testing.T) {
+	for text, want := range map[string]string{
+		"\"a\x9b2Jb\"":   `"a\ufffd2Jb"`,
+		"\"\xe2\x80\"":   `"\ufffd\ufffd"`,
+		"\"\xff\uFFFD\"": "\"\\ufffd\uFFFD\"",
+	} {
+		if got := string(JSON(nil, []byte(text))); got != want {
+			t.Errorf("%q is written as %q, want %q", text, got, want)
+		}
+	}
+}
+
 func FuzzJSON(f *testing.F) {
 	for _, text := range obeyed {
 		f.Add(text)
