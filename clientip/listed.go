@@ -31,7 +31,7 @@ func (h *Hop) text() string {
 }
 
 // plain is what YAML takes for a text without quotes.
-var plain = regexp.MustCompile(`^([A-Za-z][A-Za-z-]*|[0-9]+(\.[0-9]+){3}(/[0-9]+)?)$`)
+var plain = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*|[0-9]+(\.[0-9]+){3}(/[0-9]+)?)$`)
 
 // scalar writes text as YAML reads it again.
 func scalar(text string) string {

@@ -137,9 +137,9 @@ func (v *verdict) strays() {
 	edit := v.admit(peers, sent)
 	switch {
 	case w.count(weir.HeaderUnexpected) > 0:
-		v.raise(weir.HeaderUnexpected, text+": if it is your proxy, all its clients count as one, until it is named; a client who sends such a header is not believed", edit)
+		v.raise(weir.HeaderUnexpected, text+": if it is your proxy, all its clients count as one"+unsure(edit), edit)
 	case v.ours(peers):
-		v.raise(weir.PeerUnlistedProxy, text+": probably a proxy of yours, whose clients all count as one", edit)
+		v.raise(weir.PeerUnlistedProxy, text+": probably a proxy of yours, whose clients all count as one"+unsure(edit), edit)
 	default:
 		v.raise(weir.PeerUntrustedWithHeader, text+": a proxy that is not listed, or somebody who forges; the headers are not believed", "")
 	}

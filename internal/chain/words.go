@@ -23,6 +23,14 @@ func (v *verdict) ours(peers []netip.Prefix) bool {
 // proof says how to tell a proxy from a client who forges.
 const proof = "run weir verify, which proves it, before you trust more"
 
+// unsure returns what a finding adds that has no edit since a client who forges could look the same.
+func unsure(edit string) string {
+	if edit != "" {
+		return ""
+	}
+	return "; or it is a client who forges, which is not believed; " + proof
+}
+
 // admit returns the lines that trust peers, who sent so many headers that they may not: only for such
 // as an operator's proxies have, and if hardly anyone else connects.
 func (v *verdict) admit(peers []netip.Prefix, sent int) string {
