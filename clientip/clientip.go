@@ -49,6 +49,7 @@ type Resolver struct {
 	knownTable table // all of known
 	picture    picture
 	traps      []string
+	listed     []string
 }
 
 // A hop is a compiled entry of a path.

@@ -106,7 +106,7 @@ func (b *builder) choose() {
 	}
 	if len(b.cfg.TrustedProxies) > 0 {
 		b.r.strategy = byTrust
-		b.r.peers = b.table("trusted_proxies", b.cfg.TrustedProxies)
+		b.r.peers, b.r.listed = b.table("trusted_proxies", b.cfg.TrustedProxies), scalars(b.cfg.TrustedProxies)
 	}
 	if b.cfg.FromRight != 0 {
 		b.count()
@@ -147,7 +147,7 @@ func (b *builder) count() {
 			"name the proxies in path, or the networks of the nearest one in peers")
 	}
 	b.r.strategy, b.r.fromRight, b.r.expected = byCount, b.cfg.FromRight, max(b.cfg.FromRight, 0)
-	b.r.peers = b.table("peers", peers)
+	b.r.peers, b.r.listed = b.table("peers", peers), scalars(peers)
 }
 
 // header compiles header.
@@ -165,7 +165,8 @@ func (b *builder) header() {
 	if len(b.cfg.Peers) == 0 {
 		b.refuse("header", "a header without peers could be written by anyone", "name the networks of the proxy that writes it in peers")
 	}
-	b.r.peers, b.r.via = b.table("peers", b.cfg.Peers), b.table("via", b.cfg.Via)
+	b.r.peers, b.r.listed = b.table("peers", b.cfg.Peers), scalars(b.cfg.Peers)
+	b.r.via = b.table("via", b.cfg.Via)
 }
 
 // headerName checks a header that shall hold one address.

@@ -13,6 +13,9 @@ func (b *builder) path() {
 	for i, h := range slices.Backward(b.cfg.Path) {
 		b.r.hops = append(b.r.hops, b.hop(fmt.Sprintf("path[%d]", i), h))
 	}
+	for _, h := range b.cfg.Path {
+		b.r.listed = append(b.r.listed, h.text())
+	}
 	outermost := &b.r.hops[len(b.r.hops)-1]
 	if outermost.opaque() {
 		b.refuse("path[0]", outermost.name+" writes the client's address nowhere", "set appends: 1 or header, or begin the path with the proxy that does")

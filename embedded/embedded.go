@@ -225,7 +225,7 @@ func JournalOptions(c *config.Config, p *policy.Policy) journal.Options {
 // ChainConfig tells the chain diagnosis how p finds clients.
 func ChainConfig(p *policy.Policy) chain.Config {
 	r := p.Resolver()
-	return chain.Config{Strategy: r.Strategy(), FromRight: r.FromRight(), KnownProxy: r.KnownProxy, Nearest: r.Nearest}
+	return chain.Config{Strategy: r.Strategy(), FromRight: r.FromRight(), Listed: r.Listed(), KnownProxy: r.KnownProxy, Nearest: r.Nearest}
 }
 
 // background runs tasks until the returned function is called, which waits for their end.

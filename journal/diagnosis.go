@@ -98,7 +98,11 @@ func (j *Journal) diagnose() {
 	for _, f := range j.diagnosis.monitor.Load().Findings(j.now()) {
 		found |= f.Code
 		if before&f.Code == 0 {
-			j.log.Warn("client diagnosis", "code", codeName(f.Code), "text", f.Text, "edit", f.Edit)
+			words := []any{"code", codeName(f.Code), "text", f.Text}
+			if f.Edit != "" {
+				words = append(words, "edit", f.Edit)
+			}
+			j.log.Warn("client diagnosis", words...)
 		}
 	}
 	for _, code := range (before &^ found).Names() {

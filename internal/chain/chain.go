@@ -30,6 +30,8 @@ type Config struct {
 	Strategy string
 	// FromRight is the position, for from_right.
 	FromRight int
+	// Listed are the items of path, trusted_proxies or peers as they are written there.
+	Listed []string
 	// KnownProxy returns the name of the CDN that an address belongs to, or "". Nil knows none.
 	KnownProxy func(netip.Addr) string
 	// Nearest returns the rightmost address of a request's chain, or the zero Addr. It is asked only
@@ -54,7 +56,7 @@ type Finding struct {
 	Code  weir.Codes // a single one
 	Since time.Time  // when the window began that showed it first
 	Text  string     // what is the matter, in an operator's words; clients' addresses are masked
-	Edit  string     // the lines of configuration that mend it; empty where it is not mended there
+	Edit  string     // the lines of configuration that mend it; empty where that is not sure, or mended elsewhere
 }
 
 // New returns a monitor that has seen nothing.

@@ -246,7 +246,7 @@ func TestWordsNameTheCureAndNoClient(t *testing.T) {
 	want := []chain.Finding{{
 		Code: weir.PeerUnlistedProxy, Since: start,
 		Text: "100 % of the requests come from 172.18.0.5, not configured as a proxy, and bear headers that proxies add: probably a proxy of yours, whose clients all count as one",
-		Edit: "client:\n  trusted_proxies: [..., 172.18.0.5/32]",
+		Edit: "client:\n  trusted_proxies: [10.0.0.0/8, 172.18.0.5/32]",
 	}}
 	if diff := cmp.Diff(want, site.monitor.Findings(start)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -261,8 +261,8 @@ func TestWordsNameTheCureAndNoClient(t *testing.T) {
 	}
 }
 
-// Everyone in one bucket comes with the lines that take them apart, whatever the way clients are found;
-// an address that may be a person's is in none of them.
+// Everyone in one bucket comes with the lines that take them apart, whatever the way clients are found,
+// but none where the one may be a person.
 func TestOneClientNamesItsCure(t *testing.T) {
 	header := "# nginx, also where auth_request asks:\nproxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;"
 	plain := func(peer string) func(i int) visit {
@@ -278,17 +278,17 @@ func TestOneClientNamesItsCure(t *testing.T) {
 		want  string
 	}{
 		{"nothing configured", clientip.Config{}, plain("10.0.0.9"), "client:\n  trusted_proxies: [10.0.0.9/32]"},
-		{"nothing configured, a public peer", clientip.Config{}, plain("203.0.113.9"), "client:\n  trusted_proxies: [NETWORK-OF-THAT-PROXY]"},
-		{"an unlisted proxy", walk, chained("172.18.0.5"), "client:\n  trusted_proxies: [..., 172.18.0.5/32]"},
+		{"nothing configured, a public peer", clientip.Config{}, plain("203.0.113.9"), ""},
+		{"an unlisted proxy", walk, chained("172.18.0.5"), "client:\n  trusted_proxies: [10.0.0.0/8, 172.18.0.5/32]"},
 		{"all are ours", walk, chained("10.0.0.7"), header},
-		{"a position", oneProxy, chained("203.0.113.9"), "client:\n  from_right: 2"},
+		{"a position", oneProxy, chained("203.0.113.9"), ""},
 		{"a position that is too high", twoTrust, chained("203.0.113.9"), "client:\n  from_right: 1"},
 		{"no address", oneProxy, chained("unknown"), header},
 		{"no header", oneProxy, plain("10.0.0.1"), header},
-		{"a path", nginxOnly, chained("203.0.113.9"), "client:\n  path: [OUTER-PROXY, ...]"},
+		{"a path", nginxOnly, chained("203.0.113.9"), ""},
 		{"a header", clientip.Config{Header: "X-Real-IP", Peers: []string{"private"}}, func(i int) visit {
 			return visit{peer: "10.0.0.1:1", header: "X-Real-IP", value: "203.0.113.9", agent: agent(i % 25)}
-		}, "client:\n  header: HEADER-IN-WHICH-THE-PROXY-NAMES-THE-CLIENT"},
+		}, ""},
 	} {
 		site := newSite(t, tc.cfg)
 		site.play(start, chain.Enough, tc.visit)

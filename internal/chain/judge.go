@@ -8,10 +8,12 @@ import (
 )
 
 const (
-	maxStrays   = 16 // more peers than this that send headers are clients, not proxies
-	minAgents   = 5  // as many people at least use the service
-	minVaried   = 5  // as many different addresses are not a proxy's
-	variedTimes = 5  // how much more clients vary than proxies
+	maxStrays   = 16  // more peers than this that send headers are clients, not proxies
+	minAgents   = 5   // as many people at least use the service
+	minVaried   = 5   // as many different addresses are not a proxy's
+	variedTimes = 5   // how much more clients vary than proxies
+	mostOthers  = 20  // an edit trusts peers if at most one in so many requests comes from others
+	mostPlain   = 100 // and looks further left if at most one client in so many may be a person
 )
 
 // judge returns what w shows.
@@ -132,12 +134,12 @@ func (v *verdict) strays() {
 		return
 	}
 	text := fmt.Sprintf("%s of the requests come from %s, not configured as a proxy, and bear headers that proxies add", percent(sent, w.requests), namePeers(peers))
-	edit := v.m.trust(texts(peers))
+	edit := v.admit(peers, sent)
 	switch {
 	case w.count(weir.HeaderUnexpected) > 0:
-		v.raise(weir.HeaderUnexpected, text+": if it is your proxy, all its clients count as one", edit)
+		v.raise(weir.HeaderUnexpected, text+": if it is your proxy, all its clients count as one"+unsure(edit), edit)
 	case v.ours(peers):
-		v.raise(weir.PeerUnlistedProxy, text+": probably a proxy of yours, whose clients all count as one", edit)
+		v.raise(weir.PeerUnlistedProxy, text+": probably a proxy of yours, whose clients all count as one"+unsure(edit), edit)
 	default:
 		v.raise(weir.PeerUntrustedWithHeader, text+": a proxy that is not listed, or somebody who forges; the headers are not believed", "")
 	}
@@ -152,11 +154,12 @@ func (v *verdict) clients() {
 		switch {
 		case agents >= minAgents && v.explained():
 		case agents >= minAgents:
-			v.raise(weir.OneClient, fmt.Sprintf("%s of the requests count as one client, %s, though they have %d different user agents: everyone shares one limit",
-				percent(n, w.requests), maskNetwork(key), agents), v.apart(key))
+			text, edit := v.apart(key)
+			v.raise(weir.OneClient, fmt.Sprintf("%s of the requests count as one client, %s, though they have %d different user agents: everyone shares one limit%s",
+				percent(n, w.requests), maskNetwork(key), agents, text), edit)
 		case w.lefts.count() >= minVaried:
-			v.raise(weir.ClientConstant, fmt.Sprintf("%s of the requests count as one client, %s, while the entry left of it varies: it may be a load balancer's address",
-				percent(n, w.requests), maskNetwork(key)), v.m.further())
+			v.raise(weir.ClientConstant, fmt.Sprintf("%s of the requests count as one client, %s, while the entry left of it varies: it is one client who writes that entry himself, which is not believed, or a load balancer's address; %s",
+				percent(n, w.requests), maskNetwork(key), proof), v.further())
 		}
 	}
 	if n := w.count(weir.ClientSharedKnown); n*5 >= w.requests {
@@ -166,7 +169,7 @@ func (v *verdict) clients() {
 	// network do not.
 	if hidden := w.innerClients.count()*3 <= w.innerAgents.count()*2; w.inner*2 >= w.requests && hidden && w.innerAgents.count() >= minAgents {
 		v.raise(weir.ClientPrivate, fmt.Sprintf("%s of the clients have private addresses, and few of them: something before the proxies hides who is asking, such as a Kubernetes service with externalTrafficPolicy: Cluster, or one more proxy",
-			percent(w.inner, w.requests)), v.private())
+			percent(w.inner, w.requests)), v.further())
 	}
 }
 
@@ -175,32 +178,37 @@ func (v *verdict) explained() bool {
 	return v.raised(weir.PeerUnlistedProxy) || v.raised(weir.HeaderNotAddedByProxy)
 }
 
-// private returns what mends clients with private addresses: looking further left, if there is
-// anything.
-func (v *verdict) private() string {
-	if v.w.lowPrivate*2 < v.w.inner {
-		return ""
-	}
-	return v.m.further()
-}
-
 // depth: the wrong entry is taken.
 func (v *verdict) depth() {
 	w := v.w
-	varied := w.lowLefts.count() >= max(minVaried, variedTimes*w.lowClients.count())
-	edge := w.low - w.lowPrivate
-	if w.low*5 >= w.requests && (varied || edge*5 >= w.requests) {
+	if w.tooLow() {
 		what := "private addresses"
-		if edge > w.lowPrivate {
+		if w.edge() > w.lowPrivate {
 			what = "addresses of " + w.proxyName
 		}
-		v.raise(weir.DepthLow, fmt.Sprintf("%s of the clients are %s with a public address left of them: they are proxies, and the client is one entry further left",
-			percent(w.low, w.requests), what), v.m.further())
+		v.raise(weir.DepthLow, fmt.Sprintf("%s of the clients are %s with a public address left of them: probably proxies, and the client is one entry further left; %s",
+			percent(w.low, w.requests), what, proof), v.further())
 	}
 	if short := w.count(weir.ChainShort); v.m.cfg.FromRight > 1 && short*5 >= w.believed() && short > 0 && w.nearest.count() >= minVaried {
 		v.raise(weir.DepthHigh, fmt.Sprintf("%s of the chains are too short, and %d different public addresses stand where a proxy should: from_right is too high, so anyone can choose his address now",
 			percent(short, w.believed()), w.nearest.count()), v.m.fewer())
 	}
+}
+
+// edge returns how many clients have a CDN's address, and a public one left of it.
+func (w *window) edge() int { return w.low - w.lowPrivate }
+
+// tooLow reports whether clients look like proxies.
+func (w *window) tooLow() bool {
+	varied := w.lowLefts.count() >= max(minVaried, variedTimes*w.lowClients.count())
+	return w.low*5 >= w.requests && (varied || w.edge()*5 >= w.requests)
+}
+
+// outer reports whether an outer proxy is there: hardly a chain names a client whose address could be
+// a person's own. The entries left of it prove nothing, since one client can write as many as he likes.
+func (v *verdict) outer() bool {
+	plain := v.w.sources[weir.Forwarded] - v.w.low
+	return v.w.tooLow() && plain*mostPlain <= v.w.low
 }
 
 // length: chains are not what they were, or not what is configured.
@@ -211,7 +219,7 @@ func (v *verdict) length() {
 		return
 	}
 	if n := w.count(weir.ChainLong); n*2 > w.believed() && !v.raised(weir.DepthLow) {
-		v.raise(weir.ChainLong, fmt.Sprintf("%s of the chains are longer than the configured proxies make them: there may be one proxy more", percent(n, w.believed())), v.m.further())
+		v.raise(weir.ChainLong, fmt.Sprintf("%s of the chains are longer than the configured proxies make them: clients sent such a header themselves, which is not believed, or there is one proxy more; %s", percent(n, w.believed()), proof), v.further())
 	}
 }
 

@@ -72,7 +72,7 @@ func newSite(t testing.TB, cfg clientip.Config) site {
 		t.Fatalf("New(%+v): %+v", cfg, problems)
 	}
 	return site{r, chain.New(chain.Config{
-		Strategy: r.Strategy(), FromRight: r.FromRight(), KnownProxy: r.KnownProxy, Nearest: r.Nearest,
+		Strategy: r.Strategy(), FromRight: r.FromRight(), Listed: r.Listed(), KnownProxy: r.KnownProxy, Nearest: r.Nearest,
 	})}
 }
 

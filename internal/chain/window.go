@@ -96,6 +96,7 @@ type window struct {
 	low           int // clients that look like proxies, with a public left neighbour
 	lowPrivate    int
 	lowClients    distinct
+	lowPeers      top // the same, by address
 	lowLefts      distinct
 	proxies       int // clients with a CDN's address
 	proxyName     string
@@ -143,6 +144,7 @@ func (w *window) addClass(s *sight) {
 	if s.public && s.source == weir.Forwarded && (s.private || s.proxy != "") {
 		w.low++
 		w.lowClients.add(s.clientHash)
+		w.lowPeers.add(s.clientHash, s.client)
 		w.lowLefts.add(s.leftHash)
 		if s.private {
 			w.lowPrivate++
