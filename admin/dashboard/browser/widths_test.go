@@ -1,7 +1,7 @@
 package browser_test
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -33,15 +33,17 @@ func TestTablesStayInTheirCards(t *testing.T) {
 	one := `{"by":"client","window":"1m","step":2,"requests":99990,"refused":98000,"entries":[{"rank":1,"key":"2001:db8:4a1c:77f0::/64",
 		"source":"forwarded","requests":9999,"error":9999,"refused":9999,"share":0.9999,"spark":[1,2,3]}]}`
 	b := open(t, s.URL, wide, high)
-	for _, c := range []struct{ talkers, top string }{{"many", s.recorded("top")}, {"one", one}} {
+	for _, c := range []struct{ talkers, top string }{{"many talkers", s.recorded("top")}, {"one talker", one}} {
 		s.set(func(s *standIn) { s.bodies["top"] = c.top })
+		b.run(chromedp.Navigate(s.URL))
+		b.await(live + ` && document.querySelector("[data-panel=bans] tbody tr") && document.querySelector('[aria-label^="Ban "]')`)
+		b.run(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true; }); document.querySelector("#explain-form button").click()`))
+		b.await(`document.querySelector("#explain-result .answer") && document.querySelector("#flow-table tr")`)
 		for _, width := range []int64{narrow, 768, 1100, 1280, 1366, wide, 1920} {
-			b.run(chromedp.EmulateViewport(width, high), chromedp.Navigate(s.URL))
-			b.await(live + ` && document.querySelector("[data-panel=bans] tbody tr") && document.querySelector('[aria-label^="Ban "]')`)
-			b.run(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true; }); document.querySelector("#explain-form button").click()`))
-			b.await(`document.querySelector("#explain-result .answer") && document.querySelector("#flow-table tr")`)
+			b.run(chromedp.EmulateViewport(width, high))
+			b.await(fmt.Sprintf("innerWidth === %d", width))
 			if got := value[string](b, beyond); got != "" {
-				t.Errorf("%d pixels, %s talkers: beyond the edge:\n%s", width, c.talkers, strings.TrimSpace(got))
+				t.Errorf("%d pixels, %s: beyond the edge:\n%s", width, c.talkers, got)
 			}
 		}
 	}
