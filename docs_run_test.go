@@ -181,7 +181,8 @@ func (s *session) untilInterrupted(where, text string) {
 	last := strings.LastIndex(text, "\n") + 1
 	s.commands(where, text[:last])
 	s.env = append(s.env, "WEIR_LISTEN="+s.front) // the default is 8080
-	s.start(where, text[last:])
+	s.start(text[last:])
+	s.listens(where, text[last:])
 	p := s.background
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		s.t.Fatal(err)
@@ -192,21 +193,40 @@ func (s *session) untilInterrupted(where, text string) {
 	}
 }
 
+// waits is part of the line by which a page waits until what it started listens.
+const waits = " --retry-connrefused "
+
 // commands runs a block, line by line.
 func (s *session) commands(where, text string) {
 	s.output = ""
+	previous := ""
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		s.pasted(where, previous, line)
+		previous = line
 		command, isBackground := strings.CutSuffix(line, " &")
 		switch {
-		case line == "" || line[0] == '#':
 		case isBackground:
-			s.start(where, command)
-		case line == "kill $!":
+			s.start(command)
+		case line == "kill $!" || line == "kill $!; wait $!":
 			s.stop()
 		default:
 			s.run(where, line)
 		}
+	}
+}
+
+// pasted fails the test where a line comes too soon after the one before it in a block that is pasted: before what that
+// started listens, or before what it ended is gone.
+func (s *session) pasted(where, previous, line string) {
+	switch {
+	case strings.HasSuffix(previous, " &") && !strings.Contains(line, waits):
+		s.t.Errorf("%s: %s: does not wait until what was started listens", where, line)
+	case strings.HasSuffix(line, " &") && (previous == "kill $!" || s.background != nil):
+		s.t.Errorf("%s: %s: does not wait until what ran before has ended", where, line)
 	}
 }
 
@@ -267,9 +287,8 @@ func (p *process) written() string {
 	return "\nin the background:\n" + p.out.String()
 }
 
-// start runs a command in the background and returns once it listens, or tells where its dashboard is.
-func (s *session) start(where, line string) {
-	s.stop()
+// start runs a command in the background.
+func (s *session) start(line string) {
 	p := &process{cmd: s.command("exec " + line), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts is interrupted with it
@@ -278,6 +297,11 @@ func (s *session) start(where, line string) {
 	}
 	s.background = p
 	go func() { defer close(p.ended); _ = p.cmd.Wait() }() // how it ended is seen by what it did
+}
+
+// listens waits until what runs in the background listens, or tells where its dashboard is.
+func (s *session) listens(where, line string) {
+	p := s.background
 	for {
 		if c, err := net.Dial("tcp", s.front); err == nil {
 			c.Close()

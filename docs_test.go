@@ -32,7 +32,7 @@ import (
 //	```yaml bad        a configuration that must be refused
 //	```yaml other      not a configuration of Weir
 //	```go [NAME]       a program that builds
-//	```sh run          commands, one a line, that succeed; a line that ends in & goes on in the background
+//	```sh run          commands, one a line, that succeed; a line that ends in & goes on in the background, and the next waits for it
 //	```sh ctrl-c       the same, of which the last goes on until it is interrupted
 //	```sh              commands that are only shown, for a reason that is listed
 //	```nginx NAME      a file of that name for the commands that follow
