@@ -87,7 +87,7 @@ func Start(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{options: o, started: loaded.Config, config: loaded.Config, tried: tried, swapped: make(chan struct{}, 1)}
-	a.room = share(openFiles(), loaded.Config)
+	a.room = share(openFiles(), loaded)
 	a.links = proxy.NewLinks(a.room.upstreams)
 	a.level.Set(logLevel(loaded.Config.Log.Level))
 	a.log = newLogger(o.Log, &a.level, loaded.Config.Log)

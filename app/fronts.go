@@ -34,24 +34,25 @@ type server interface {
 	Drain(ctx context.Context) error
 }
 
-// What connections are refused for where a front holds as many as it may, as metrics name it. The agent
-// sees to its own.
+// What connections are refused for where a front holds as many as it may, as metrics name it.
 const (
 	tooManyAsks  = "ask_too_many_connections"
 	tooManyRLS   = "rls_too_many_connections"
 	tooManyAuthz = "ext_authz_too_many_connections"
+	tooManySPOP  = "spop_too_many_connections"
 	tooManyAdmin = "admin_too_many_connections"
 )
 
 // faults are the names of all that a front may refuse without a decision.
 func faults() []string {
-	return slices.Concat(proxy.Faults(), forwardauth.Faults(), spoe.Faults(), []string{tooManyAsks, tooManyRLS, tooManyAuthz, tooManyAdmin}, admin.Faults())
+	return slices.Concat(proxy.Faults(), forwardauth.Faults(), spoe.Faults(), admin.Faults(),
+		[]string{tooManyAsks, tooManyRLS, tooManyAuthz, tooManySPOP, tooManyAdmin})
 }
 
 // A door is where a front is to listen.
 type door struct {
 	field, addr string
-	// tooMany is what connections beyond the front's room are refused for. Empty: they are not counted here.
+	// tooMany is what connections beyond the front's room are refused for. Empty: the front has a room of its own.
 	tooMany string
 }
 
@@ -66,7 +67,7 @@ func (a *App) openFronts(l *Loaded) error {
 		{door{"forward_auth.listen", c.ForwardAuth.Listen, tooManyAsks}, a.newForwardAuth},
 		{door{"rls.listen", c.RLS.Listen, tooManyRLS}, a.newRLS},
 		{door{"ext_authz.listen", c.ExtAuthz.Listen, tooManyAuthz}, a.newExtAuthz},
-		{door{"spoe.listen", c.SPOE.Listen, ""}, a.newSPOE},
+		{door{"spoe.listen", c.SPOE.Listen, tooManySPOP}, a.newSPOE},
 	} {
 		if f.door.addr == "" {
 			continue

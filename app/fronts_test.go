@@ -227,7 +227,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounds := map[string]string{"forward_auth.listen": tooManyAsks, "rls.listen": tooManyRLS, "ext_authz.listen": tooManyAuthz}
+	bounds := map[string]string{"forward_auth.listen": tooManyAsks, "rls.listen": tooManyRLS, "ext_authz.listen": tooManyAuthz, "spoe.listen": tooManySPOP}
 	for _, f := range a.fronts {
 		if bounds[f.name] != "" {
 			l := f.listener.(*bounded.Listener)
@@ -262,7 +262,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			})
 		}
 	}
-	eventually(t, "the lines", func() bool { return len(h.logs.lines("refused connection")) >= 3 })
+	eventually(t, "the lines", func() bool { return len(h.logs.lines("refused connection")) >= len(bounds) })
 }
 
 // A drained Weir ends the calls of every front well, and then none of them is open.

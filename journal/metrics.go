@@ -122,7 +122,7 @@ func decisionFamilies(c *counts) []family {
 		counter("decisions_total", "Decisions by front, rule and action.", c.emitDecisions, "front", "rule", "action"),
 		counter("asked_again_total", "Further asks of a proxy about requests that had passed, which are decided and charged once.", number(c.again.Load)),
 		counter("shadow_refusals_total", "Requests that a shadow limit would have refused.", c.emitShadow, "rule"),
-		counter("refused_connections_total", "Connections, and asks of proxies, that were refused for a fault, without a decision.", c.faults.emit, "fault"),
+		counter("refused_connections_total", "Connections, asks of proxies and requests that were refused for a fault, and not by a decision.", c.faults.emit, "fault"),
 		counter("responses_total", "Answers by class of their HTTP status.", c.emitAnswers, "class"),
 		counter("upstream_failures_total", "Requests that the upstream failed.", number(c.upstreamFailures.Load)),
 	}

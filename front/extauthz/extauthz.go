@@ -89,7 +89,7 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) Drain(ctx context.Context) error {
 	s.health.Shutdown()
 	ended := make(chan struct{})
-	go func() { defer close(ended); s.grpc.GracefulStop() }() // returns with the last call, also after Stop
+	go func() { defer close(ended); s.grpc.GracefulStop() }()
 	select {
 	case <-ended:
 		return nil
@@ -97,6 +97,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 	cut := s.inFlight.Load()
 	s.grpc.Stop()
+	<-ended // with the last call, whose decision is bounded by the store's time-out
 	if cut > 0 {
 		return fmt.Errorf("ext_authz: %d calls cut off", cut)
 	}

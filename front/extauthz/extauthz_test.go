@@ -94,7 +94,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A drain whose time is over cuts off what is left, and says so.
+// A drain whose time is over cuts off what is left, says so, and waits for its decisions.
 func TestDrainCutsOff(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	h := withHook(t, func() { close(inside); <-leave })
@@ -106,12 +106,17 @@ func TestDrainCutsOff(t *testing.T) {
 	<-inside
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	if err := h.Drain(ctx); err == nil || err.Error() != "ext_authz: 1 calls cut off" {
-		t.Errorf("got %v", err)
-	}
-	close(leave)
+	drained := make(chan error, 1)
+	go func() { drained <- h.Drain(ctx) }()
 	if err := <-failed; status.Code(err) != codes.Unavailable {
 		t.Errorf("the call: %v", err)
+	}
+	if len(drained) > 0 {
+		t.Error("drained beside a decision")
+	}
+	close(leave)
+	if err := <-drained; err == nil || err.Error() != "ext_authz: 1 calls cut off" {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -41,7 +41,7 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, c *middleware.Ca
 		defer patient.stop()
 		w = patient
 	}
-	t := &transfer{w: w, in: r, call: c, up: up}
+	t := &transfer{proxy: p, w: w, in: r, call: c, up: up}
 	t.run()
 }
 
@@ -76,13 +76,21 @@ func (t *transfer) fail(err error) {
 	case ctx.Err() != nil:
 		t.abort(err) // who half-closed and still listens must not take nothing for an answer
 	case errors.Is(err, errNoLink):
-		status, detail = http.StatusServiceUnavailable, "Too many requests are being answered at this moment."
-		t.w.Header().Set("Retry-After", "1")
+		t.unsent()
+		return
 	case late(err):
 		status, detail = http.StatusGatewayTimeout, "The upstream did not answer in time."
 	}
 	t.call.Outcome.Err = err
 	t.call.Snapshot.Respond.Problem(t.w, t.in, status, detail)
+}
+
+// unsent answers a request that there was no connection for. Its upstream was not asked, and has not failed.
+func (t *transfer) unsent() {
+	t.proxy.refused(NoLink, t.in.RemoteAddr)
+	t.call.Outcome.Upstream = 0
+	t.w.Header().Set("Retry-After", "1")
+	t.call.Snapshot.Respond.Problem(t.w, t.in, http.StatusServiceUnavailable, "Too many requests are being answered at this moment.")
 }
 
 // abort ends the connection or the stream, so that the asker sees that something is missing.

@@ -7,11 +7,15 @@ import (
 	"sync/atomic"
 )
 
+// NoLink is the fault of a request that is not sent, for want of room for a connection to its upstream.
+// [Options.Refused] may be told of very many.
+const NoLink = "too_many_upstream_connections"
+
 // errNoLink is why a request is not sent: one connection to an upstream too many.
 var errNoLink = errors.New("as many connections to upstreams are open as may be")
 
-// Links are the connections to all upstreams: at most so many. A request that would need a further one is
-// refused, since over HTTP/2 one client's connection can ask for hundreds.
+// Links are the connections to all upstreams: at most so many. A request that would need a further one, and for
+// which no unused one can be closed, is refused, since over HTTP/2 one client's connection can ask for hundreds.
 type Links struct {
 	most int64
 	open atomic.Int64

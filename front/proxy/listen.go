@@ -73,14 +73,14 @@ func (p *Proxy) guarded(l net.Listener) net.Listener {
 		Listener:  l,
 		MaxHeader: p.options.MaxHeader,
 		Stall:     p.options.IdleTimeout,
-		Refused:   func(f guard.Fault, peer net.Addr) { p.refused(f.Name(), peer) },
+		Refused:   func(f guard.Fault, peer net.Addr) { p.refused(f.Name(), peer.String()) },
 	}
 }
 
-// refused tells whoever wants to know.
-func (p *Proxy) refused(fault string, peer net.Addr) {
+// refused tells whoever wants to know. The peer is as [net.Addr] writes it.
+func (p *Proxy) refused(fault, peer string) {
 	if p.options.Refused != nil {
-		addr, _ := weir.ParsePeer(peer.String())
+		addr, _ := weir.ParsePeer(peer)
 		p.options.Refused(fault, addr)
 	}
 }
@@ -171,7 +171,7 @@ func (c *announcedConn) Read(p []byte) (int, error) {
 	if !c.began {
 		c.began = true
 		if below, ok := c.Raw().(*unspecifiedConn); ok && below.began && err != nil && c.ProxyHeader() == nil {
-			c.proxy.refused(noHeader, below.RemoteAddr())
+			c.proxy.refused(noHeader, below.RemoteAddr().String())
 		}
 	}
 	return n, err

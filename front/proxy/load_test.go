@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir/front/proxy/guard"
 	"github.com/weirgate/weir/middleware"
 )
 
@@ -193,6 +194,51 @@ func TestDrainWaitsForUpgraded(t *testing.T) {
 	c.Close()
 	if err := <-drained; err != nil {
 		t.Error(err)
+	}
+}
+
+// An eager connection is asked for GOAWAY in every write, as soon as it is known.
+type eager struct {
+	net.Conn
+	guarded atomic.Pointer[guard.Conn]
+}
+
+func (c *eager) Write(p []byte) (int, error) {
+	if g := c.guarded.Load(); g != nil {
+		g.GoAway() // is said after this write
+	}
+	return c.Conn.Write(p)
+}
+
+// eagerly is a listener of eager connections. It tells of each.
+type eagerly struct {
+	net.Listener
+	conns chan *eager
+}
+
+func (l eagerly) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	e := &eager{Conn: c}
+	l.conns <- e
+	return e, nil
+}
+
+// A client over HTTP/2 that is told to go while a long header is on its way to it, in several frames, gets the header.
+func TestLeaveIsNotTakenWithinAHeader(t *testing.T) {
+	conns := make(chan *eager, 10)
+	long := strings.Repeat("~", 20<<10) // which HPACK cannot shorten; a frame holds 16 KB
+	h := build(t, plan{
+		listener: func(l net.Listener) net.Listener { return eagerly{l, conns} },
+		next: func(w http.ResponseWriter, r *http.Request, _ *middleware.Call) {
+			(<-conns).guarded.Store(guard.From(r.Context()))
+			w.Header().Set("Long", long)
+		},
+	})
+	if answer, _ := h.get(h.client("h2c"), "/"); answer.Header.Get("Long") != long {
+		t.Errorf("%d bytes came", len(answer.Header.Get("Long")))
 	}
 }
 

@@ -26,8 +26,8 @@ type Options struct {
 	MaxHeader     int            // bytes of a request header; 431 above
 	MaxOpen       int            // connections of clients; 0: no bound
 	Logger        *slog.Logger
-	// Refused is told of connections that are ended for a fault without a decision: one of [Faults], and
-	// the peer, which is the zero Addr at a unix socket. Nil: nobody is.
+	// Refused is told of connections that are ended for a fault without a decision, and of requests for which
+	// there is NoLink: one of [Faults], and the peer, which is the zero Addr at a unix socket. Nil: nobody is.
 	Refused func(fault string, peer netip.Addr)
 }
 
@@ -35,7 +35,7 @@ type Options struct {
 const noHeader = "no_proxy_header"
 
 // Faults returns every fault that [Options.Refused] is told of.
-func Faults() []string { return append(guard.Names(), noHeader, Crowded) }
+func Faults() []string { return append(guard.Names(), noHeader, Crowded, NoLink) }
 
 // A Proxy is the reverse-proxy front. It is safe for concurrent use.
 type Proxy struct {

@@ -27,6 +27,7 @@ type room struct {
 
 	mu     sync.Mutex
 	guests map[*guest]struct{}
+	busy   time.Time // until when all are taken to be at work
 	said   time.Time // when the log was told last that there is no room
 	closed int       // connections since then
 }
@@ -68,10 +69,7 @@ func (l inRoom) Accept() (net.Conn, error) {
 
 // enter lets g in if there is room for it, or if room can be made.
 func (r *room) enter(g *guest) bool {
-	r.mu.Lock()
-	room := r.most == 0 || len(r.guests) < r.most
-	r.mu.Unlock()
-	if !room && r.squeeze() == 0 {
+	if r.full() && r.squeeze() == 0 {
 		r.turnAway(g)
 		return false
 	}
@@ -79,6 +77,12 @@ func (r *room) enter(g *guest) bool {
 	defer r.mu.Unlock()
 	r.guests[g] = struct{}{}
 	return true
+}
+
+func (r *room) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.most > 0 && len(r.guests) >= r.most
 }
 
 // leave gives g's place back.
@@ -106,11 +110,19 @@ type waiter struct {
 	since int64
 }
 
+// busyTime is for how long nobody is looked for again where all were at work: to look at a hundred thousand
+// takes milliseconds, and newcomers may come faster than that.
+const busyTime = 10 * time.Millisecond
+
 // waiting returns the sixteenth of the room that has waited longest: of those who never asked for anything,
 // or of those who did, whichever are more.
 func (r *room) waiting() []waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now()
+	if now.Before(r.busy) {
+		return nil
+	}
 	var fresh, idle []waiter
 	for g := range r.guests {
 		switch v := g.waits.Load(); {
@@ -124,6 +136,9 @@ func (r *room) waiting() []waiter {
 	if len(idle) > len(fresh) {
 		all = idle
 	}
+	if len(all) == 0 {
+		r.busy = now.Add(busyTime)
+	}
 	slices.SortFunc(all, func(a, b waiter) int { return cmp.Compare(max(a.since, -a.since), max(b.since, -b.since)) })
 	return all[:min(len(all), 1+len(r.guests)/16)]
 }
@@ -133,7 +148,7 @@ const sayEvery = time.Minute
 
 // turnAway notes that g is closed for want of room.
 func (r *room) turnAway(g *guest) {
-	r.proxy.refused(Crowded, g.RemoteAddr())
+	r.proxy.refused(Crowded, g.RemoteAddr().String())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed++

@@ -6,8 +6,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -88,7 +91,9 @@ func TestAnUpgradedConnectionStays(t *testing.T) {
 func TestLinksAreBounded(t *testing.T) {
 	links := NewLinks(1)
 	release := make(chan bool)
-	h := build(t, plan{upstreams: UpstreamOptions{Links: links}, upstream: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	refused := make(chan string, 10)
+	o := Options{Refused: func(fault string, peer netip.Addr) { refused <- fault + " from " + peer.String() }}
+	h := build(t, plan{options: o, upstreams: UpstreamOptions{Links: links}, upstream: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/held" {
 			<-release
 		}
@@ -108,6 +113,12 @@ func TestLinksAreBounded(t *testing.T) {
 	if answer, _ := h.get(client, "/"); answer.StatusCode != 503 || answer.Header.Get("Retry-After") != "1" {
 		t.Errorf("answered %d %v, want 503", answer.StatusCode, answer.Header)
 	}
+	if got, want := told(refused), NoLink+" from 127.0.0.1"; got != want || len(refused) > 0 || !slices.Contains(Faults(), NoLink) {
+		t.Errorf("told of %q and %d more, want %q", got, len(refused), want)
+	}
+	if err := told(h.ends); err != nil {
+		t.Errorf("the upstream, which was not asked, failed: %v", err)
+	}
 	close(release)
 	if got := told(first); got != 200 {
 		t.Errorf("the first is answered %d", got)
@@ -118,6 +129,55 @@ func TestLinksAreBounded(t *testing.T) {
 	if n := dead.open.Load(); n != 0 {
 		t.Errorf("%d links are open", n)
 	}
+}
+
+// A connection that one upstream keeps unused makes room for one to another, whether there is a body or not.
+func TestUnusedLinksMakeRoom(t *testing.T) {
+	links := NewLinks(1)
+	quiet, busy := serve(t, http.HandlerFunc(echo)), serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
+	h := build(t, plan{
+		yaml:      watchOnly + "routes: [{path: /quiet, upstream: \"" + quiet.URL + "\"}]\nupstream: " + busy.URL + "\nlisten: \":0\"\n",
+		upstreams: UpstreamOptions{Links: links, Routes: []string{quiet.URL}, Default: busy.URL},
+	})
+	client := h.client("HTTP/1.1")
+	for range 3 {
+		if answer, _ := h.get(client, "/quiet"); answer.StatusCode != 200 {
+			t.Errorf("the quiet upstream: %d", answer.StatusCode)
+		}
+		answer, err := client.Post(h.url("/"), "text/plain", strings.NewReader("a body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != 200 || string(body) != "a body" {
+			t.Errorf("the busy upstream: %d %q", answer.StatusCode, body)
+		}
+	}
+	if n := links.open.Load(); n != 1 {
+		t.Errorf("%d links are open, want 1", n)
+	}
+}
+
+// Where all were at work, nobody is looked for again before a hundredth of a second is over.
+func TestARoomAtWorkIsNotSearchedAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &room{most: 1, guests: make(map[*guest]struct{})}
+		g := &guest{room: r}
+		r.guests[g] = struct{}{}
+		looks := []struct {
+			after time.Duration
+			waits int64
+			found int
+		}{{0, 0, 0}, {busyTime - 1, 1, 0}, {1, 1, 1}, {0, 1, 1}, {0, 0, 0}}
+		for i, x := range looks {
+			time.Sleep(x.after)
+			g.waits.Store(x.waits)
+			if got := len(r.waiting()); got != x.found {
+				t.Errorf("look %d: %d wait, want %d", i, got, x.found)
+			}
+		}
+	})
 }
 
 // An expectation beside 100-continue and a target that is none are not passed on.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -17,10 +18,11 @@ import (
 // A transfer takes one request to its upstream and the answer back, as they come. It does what
 // httputil.ReverseProxy does, without that one's copies of headers: those cost as much as the decision.
 type transfer struct {
-	w    http.ResponseWriter
-	in   *http.Request
-	call *middleware.Call
-	up   *upstream
+	proxy *Proxy
+	w     http.ResponseWriter
+	in    *http.Request
+	call  *middleware.Call
+	up    *upstream
 
 	// What the upstream's request consists of lies here, in one piece of memory.
 	url   url.URL
@@ -54,16 +56,30 @@ func (t *transfer) run() {
 // ask sends out, and tells the span about it if the request is traced.
 func (t *transfer) ask(out *http.Request) (*http.Response, error) {
 	if t.call.Span == nil {
-		return t.up.transport.RoundTrip(out)
+		return t.send(out)
 	}
 	done := t.call.Span.Upstream(out)
-	res, err := t.up.transport.RoundTrip(out)
+	res, err := t.send(out)
 	status := 0
 	if err == nil {
 		status = res.StatusCode
 	}
 	done(status, err)
 	return res, err
+}
+
+// send sends out. Where there is no room for a connection, those that other upstreams keep unused make some.
+func (t *transfer) send(out *http.Request) (*http.Response, error) {
+	res, err := t.up.transport.RoundTrip(out)
+	if !errors.Is(err, errNoLink) {
+		return res, err
+	}
+	for _, up := range ours(t.call.Snapshot.Upstreams) {
+		if up.transport != t.up.transport { // it has used its own
+			up.transport.CloseIdleConnections()
+		}
+	}
+	return t.up.transport.RoundTrip(out) // nothing of it was read
 }
 
 // request returns what the upstream gets.

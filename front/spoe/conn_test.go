@@ -183,21 +183,6 @@ func TestFramesInPieces(t *testing.T) {
 	}
 }
 
-func TestTooManyConnections(t *testing.T) {
-	h := open(t, twoPerMinute, Options{MaxConnections: 1})
-	first := h.dial(t)
-	if _, err := h.connect(t).next(); !errors.Is(err, io.EOF) {
-		t.Errorf("%v, want EOF", err)
-	}
-	if _, faults := h.logged(); !slices.Equal(faults, []string{faultTooMany}) {
-		t.Errorf("faults %v, want %s", faults, faultTooMany)
-	}
-	first.check(arguments())
-	first.conn.Close()
-	eventually(t, "the place is free", func() bool { return h.each(func(*conn) {}) == 0 })
-	h.dial(t).check(arguments())
-}
-
 // A pipe is a connection without a network, whose other side is a test's.
 func (h *house) pipe(t *testing.T) net.Conn {
 	ours, theirs := net.Pipe()

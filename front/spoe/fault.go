@@ -8,7 +8,6 @@ import (
 
 // What connections are ended for, as metrics name it.
 const (
-	faultTooMany = "spop_too_many_connections"
 	faultNoHello = "spop_no_hello"
 	faultVersion = "spop_version"
 	faultTooBig  = "spop_frame_too_big"
@@ -17,7 +16,7 @@ const (
 
 // Faults returns the names of everything that a connection is ended for.
 func Faults() []string {
-	return []string{faultTooMany, faultNoHello, faultVersion, faultTooBig, faultFrame}
+	return []string{faultNoHello, faultVersion, faultTooBig, faultFrame}
 }
 
 // faultOf returns the fault that err is, or nothing if it is none: the connection ended, or was ended.

@@ -27,8 +27,6 @@ type Options struct {
 	KeyHeader string
 	// Caps are the lengths at which HAProxy's configuration cuts the arguments.
 	Caps Caps
-	// MaxConnections is how many connections are held; 4096 if 0. Further ones are closed.
-	MaxConnections int
 	// MaxPending is how many checks wait for the store at once; 1024 if 0. Further ones are decided
 	// without it, as if it were away.
 	MaxPending int
@@ -39,17 +37,11 @@ type Options struct {
 	Log *slog.Logger
 }
 
-const (
-	defaultConnections = 4096
-	defaultPending     = 1024
-)
+const defaultPending = 1024
 
 func (o Options) withDefaults() Options {
 	if o.KeyHeader == "" {
 		o.KeyHeader = "X-API-Key"
-	}
-	if o.MaxConnections <= 0 {
-		o.MaxConnections = defaultConnections
 	}
 	if o.MaxPending <= 0 {
 		o.MaxPending = defaultPending
@@ -99,7 +91,7 @@ func New(e *engine.Engine, o Options) *Server {
 	}
 }
 
-// Serve answers the connections of l, and returns nil after Drain was called.
+// Serve answers the connections of l, however many it accepts, and returns nil after Drain was called.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	if !s.listen(l) {
@@ -134,26 +126,18 @@ func (s *Server) listen(l net.Listener) bool {
 	return true
 }
 
-// welcome serves c if there is room for it.
+// welcome serves raw, unless the server is draining.
 func (s *Server) welcome(raw net.Conn) {
 	c := newConn(s, raw)
 	s.mu.Lock()
-	full := len(s.conns) >= s.options.MaxConnections
-	refused := full || s.phase.Load() != serving
-	if !refused {
-		s.conns[c] = struct{}{}
-		s.served.Add(1)
-	}
-	s.mu.Unlock()
-	switch {
-	case full:
-		s.options.Refused(faultTooMany, c.peer)
-		fallthrough
-	case refused:
+	defer s.mu.Unlock()
+	if s.phase.Load() != serving {
 		raw.Close()
-	default:
-		go c.serve()
+		return
 	}
+	s.conns[c] = struct{}{}
+	s.served.Add(1)
+	go c.serve()
 }
 
 // forget is the end of c.

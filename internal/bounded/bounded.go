@@ -10,10 +10,6 @@ import (
 	"github.com/weirgate/weir"
 )
 
-// Most is how many connections a listener holds for proxies that ask, if nobody says otherwise. A proxy has a
-// few for each of its threads.
-const Most = 4096
-
 // A Listener holds at most Most connections and closes further ones at once. It does not let them wait to be
 // accepted: a proxy whose connection is open waits for an answer with all its patience, while one whose
 // connection is closed goes elsewhere, or decides by itself.

@@ -53,7 +53,8 @@ default:
 %s`, s.service.addr, s.path("data"), held, pitSize, pitSize, client)
 }
 
-// strict is the stage's policy with the limits halved that are in force, and the one on trial in force: for a log, whose clients are those that it names.
+// strict is the stage's policy with the limits halved that are in force, and the one on trial in force: for a log,
+// whose clients are those that it names.
 func (s *stage) strict() string {
 	return strings.NewReplacer("60/1h", "30/1h", "20/1m", "10/1m", "100/1h", "50/1h", "2/2s", "1/2s", "10/1h", "5/1h", "300/1m", "150/1m",
 		"    mode: shadow                                  # counted and reported, refuses nothing\n", "").

@@ -50,7 +50,7 @@ type multiplexed interface {
 }
 
 // To prepares s, whose Handler and ConnState must stand and are wrapped. Where connections may speak HTTP/2, the
-// listener's have to be of a kind with the methods HTTP2 and GoAway: see [guard.Conn].
+// listener's have to be of a kind with the methods HTTP2 and GoAway, as those of package guard are.
 func To(s *http.Server) *Farewell {
 	f := &Farewell{server: s}
 	handler, follow := s.Handler, s.ConnState
@@ -104,8 +104,8 @@ func (f *Farewell) Serve(l net.Listener) error {
 }
 
 // Drain takes leave of everybody, and returns nil once nobody is left; connections that were hijacked do not
-// count. ctx should have a deadline: without one nobody is given a while. Where it is over before, that is the error, and who is left is to be cut
-// off by [http.Server.Close].
+// count. ctx should have a deadline: without one nobody is given a while. Where it is over before, that is the
+// error, and who is left is to be cut off by [http.Server.Close].
 func (f *Farewell) Drain(ctx context.Context) error {
 	now := time.Now()
 	end, _ := ctx.Deadline()
@@ -135,7 +135,8 @@ func (f *Farewell) await(ctx context.Context, began, until time.Time, quiet time
 }
 
 // left closes the connections that are unused since before, if the leave began before that, and returns how
-// many others there are, without those that were told over HTTP/2 before: Shutdown ends them.
+// many others there are, without those that were told over HTTP/2 before: Shutdown ends them. A client that takes
+// nothing holds up what it is told, and TLS at its end: each is told in a goroutine that ends with its connection.
 func (f *Farewell) left(began, before time.Time) (n int) {
 	f.conns.Range(func(key, value any) bool {
 		c, known := key.(net.Conn), value.(*conn)
@@ -144,13 +145,13 @@ func (f *Farewell) left(began, before time.Time) (n int) {
 		switch ok = ok && m.HTTP2(); {
 		case ok && known.told.IsZero():
 			known.told = time.Now()
-			m.GoAway()
+			go m.GoAway()
 			n++
 		case ok && known.told.After(before), !ok && (since == 0 || since > before.UnixNano() || began.After(before)):
 			n++
 		case !ok:
 			f.conns.Delete(c)
-			c.Close()
+			go c.Close()
 		}
 		return true
 	})

@@ -166,7 +166,7 @@ func TestAnswersUnderWayEnd(t *testing.T) {
 			io.WriteString(w, "yes")
 		})
 		v := h.enter()
-		go h.drain()
+		go func() { time.Sleep(time.Second); h.drain() }() // once it has begun
 		if v.ask(t) || h.done.Load() {
 			t.Fatal("the answer was the last, or its end was not awaited")
 		}
@@ -194,6 +194,64 @@ func TestWhatTakesTooLongIsToldOf(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 	})
+}
+
+// A deaf connection is one whose client takes nothing: what it is told over HTTP/2 takes a minute, unless the
+// connection is closed before; the first Close of another takes 5 s, as with TLS.
+type deaf struct {
+	net.Conn
+	http2  bool
+	ended  chan struct{}
+	closed atomic.Bool
+}
+
+func (d *deaf) HTTP2() bool { return d.http2 }
+
+func (d *deaf) GoAway() {
+	select {
+	case <-d.ended:
+	case <-time.After(time.Minute):
+	}
+}
+
+func (d *deaf) Close() error {
+	if !d.closed.Swap(true) {
+		close(d.ended)
+		if !d.http2 {
+			time.Sleep(5 * time.Second)
+		}
+	}
+	return d.Conn.Close()
+}
+
+// Clients that take nothing hold up neither the drain nor the leave of others.
+func TestDeafClientsAreNotAwaited(t *testing.T) {
+	for _, http2 := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h := build(t, func(http.ResponseWriter, *http.Request) { time.Sleep(2 * time.Second) })
+			for range 5 {
+				ours, theirs := net.Pipe()
+				t.Cleanup(func() { ours.Close() })
+				h.conns <- &deaf{Conn: theirs, http2: http2, ended: make(chan struct{})}
+			}
+			unused, used := h.enter(), h.enter()
+			go io.Copy(io.Discard, used)
+			io.WriteString(used, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+			synctest.Wait()
+			began := time.Now()
+			h.drain()
+			time.Sleep(1100 * time.Millisecond)
+			if unused.open() {
+				t.Errorf("HTTP/2 %v: another is open after a second", http2)
+			}
+			<-h.drained
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("HTTP/2 %v: the drain took %v of 10 s", http2, took)
+			}
+			h.server.Close()
+			time.Sleep(time.Minute)
+		})
+	}
 }
 
 // A server that nobody visits, or that does not serve yet, is gone at once. One that was drained serves nobody.

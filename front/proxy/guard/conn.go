@@ -64,7 +64,7 @@ type Conn struct {
 	in, out pulse       // belong to the reader, and to who holds leave
 	leave   leave
 	purse   atomic.Int64 // see the constant
-	payday  time.Time    // when the purse was last filled; belongs to the reader
+	payday  time.Time    // when the purse was last paid into; belongs to the reader
 
 	secure sync.Once
 	state  *tls.ConnectionState

@@ -7,14 +7,17 @@ import (
 
 // Frame types of RFC 9113 section 6.
 const (
-	frameData    = 0x0
-	frameHeaders = 0x1
-	frameReset   = 0x3
+	frameData     = 0x0
+	frameHeaders  = 0x1
+	frameReset    = 0x3
+	framePush     = 0x5
+	frameContinue = 0x9
 )
 
 const (
 	frameHeader = 9 // bytes, RFC 9113 section 4.1
 	endStream   = 0x1
+	endHeaders  = 0x4
 )
 
 // What frames of HTTP/2 cost their sender. A client that asks and takes its answers earns more than it spends:
@@ -22,7 +25,7 @@ const (
 // streams only to reset them, lives on its purse.
 const (
 	purse     = 1000 // what a connection begins with, and may have at most
-	income    = 100  // each second in which the purse is empty
+	income    = 100  // each second in which the purse is empty, and at once at most
 	earnsOpen = 2    // a stream, which a limit counts
 	earnsTake = 3    // a frame of an answer
 	costReset = 3
@@ -37,8 +40,18 @@ type pulse struct {
 	begun  bool  // there was a frame
 }
 
-// between reports whether another frame may be put here: the first must be SETTINGS (RFC 9113 section 3.4).
-func (f *pulse) between() bool { return f.begun && f.have == 0 && f.left == 0 }
+// between reports whether another frame may be put here: the first must be SETTINGS (RFC 9113 section 3.4), and
+// the frames of one field block follow each other (section 4.3).
+func (f *pulse) between() bool { return f.begun && f.have == 0 && f.left == 0 && !f.inBlock() }
+
+// inBlock reports whether the last whole header begins or continues a field block that it does not end.
+func (f *pulse) inBlock() bool {
+	switch f.header[3] {
+	case frameHeaders, framePush, frameContinue:
+		return f.header[4]&endHeaders == 0
+	}
+	return false
+}
 
 // next takes p up to the end of a frame's header, and reports whether there is a whole one. The rest is to be
 // given to next again.
@@ -95,7 +108,7 @@ func (c *Conn) send(p []byte) {
 	}
 }
 
-// spend adds to the purse, which has a bottom and is never too full, and returns what is in it.
+// spend adds to the purse, which is never too full, and returns what is in it.
 func (c *Conn) spend(n int64) int64 {
 	for {
 		had := c.purse.Load()
@@ -106,10 +119,11 @@ func (c *Conn) spend(n int64) int64 {
 	}
 }
 
-// paid fills the empty purse with the income since it was last filled, and reports whether there was any.
+// paid puts into the empty purse what came in since it was last paid into, and reports whether there was any. What
+// is not called for within a second is lost: the purse is filled once, when the connection begins.
 func (c *Conn) paid() bool {
 	now := time.Now()
-	n := int64(now.Sub(c.payday).Seconds() * income)
+	n := min(income, int64(now.Sub(c.payday).Seconds()*income))
 	if n < 1 {
 		return false
 	}

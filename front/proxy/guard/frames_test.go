@@ -92,6 +92,25 @@ func TestFramesNowAndThen(t *testing.T) {
 	})
 }
 
+// The income of a connection that was silent is that of a second, however long it was.
+func TestIncomeIsNotSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := pair(t)
+		ping := frame(6, 0, 8)
+		if _, err := take(server, client, preface); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		all := strings.Repeat(ping, purse+income)
+		if got, err := take(server, client, all); got != all || err != nil {
+			t.Fatalf("%d of %d bytes, %v", len(got), len(all), err)
+		}
+		if _, err := take(server, client, ping); !errors.Is(err, errRefused) {
+			t.Errorf("one more: %v", err)
+		}
+	})
+}
+
 // Who takes answers may acknowledge each of their frames twice: the purse does not get empty.
 func TestAnswersAreAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -65,6 +66,36 @@ func withGoAway(got []byte, frames [][]byte) bool {
 		}
 	}
 	return false
+}
+
+// A field block is not cut in two by another frame: RFC 9113 section 4.3. What ends one is its last frame's flag.
+func TestGoAwayStandsOutsideFieldBlocks(t *testing.T) {
+	tests := []struct {
+		name   string
+		frames []string
+		stands int // behind so many of them
+	}{
+		{"whole", []string{frame(frameHeaders, endHeaders, 9)}, 1},
+		{"whole, of a stream that ends", []string{frame(frameHeaders, endHeaders|endStream, 9)}, 1},
+		{"in two", []string{frame(frameHeaders, 0, 9), frame(frameContinue, endHeaders, 9)}, 2},
+		{"in three, of a stream that ends", []string{frame(frameHeaders, endStream, 9), frame(frameContinue, 0, 0), frame(frameContinue, endHeaders, 0)}, 3},
+		{"pushed", []string{frame(framePush, 0, 9), frame(frameContinue, endHeaders, 9)}, 2},
+		{"other frames have no such flag", []string{frame(frameData, 0, 9)}, 1},
+	}
+	for _, x := range tests {
+		server, received := speaking(t)
+		server.GoAway()
+		x.frames = append(x.frames, string(data(1)))
+		for _, f := range x.frames {
+			if _, err := server.Write([]byte(f)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := strings.Join(x.frames[:x.stands], "") + goAway + strings.Join(x.frames[x.stands:], "")
+		if got := string(received()); got != want {
+			t.Errorf("%s: %q, want %q", x.name, got, want)
+		}
+	}
 }
 
 // A frame is as long as its first three bytes say.
