@@ -133,7 +133,7 @@ func serveHello(t *testing.T, l net.Listener) {
 func (s *session) serveRedis() {
 	s.pairs = append(s.pairs, ":6379", ":"+redistest.Start(s.t).Port())
 	s.ports = strings.NewReplacer(s.pairs...)
-	s.env = append(s.env, "WEIR_STORE_REDIS_TIMEOUT=5s")
+	s.env = append(s.env, "WEIR_STORE_REDIS_TIMEOUT=1s")
 }
 
 // asksRedis reports whether f is a file, or commands, that name a Redis.

@@ -129,11 +129,14 @@ func TestReloadTurnsKeysOnAndOff(t *testing.T) {
 	}
 }
 
-// Two processes cannot hold one embedded database: the second says so, and does not start.
+// Two processes cannot hold one embedded database: the second says so, does not start, and complains of nothing else.
 func TestTwoHoldersOfTheDatabase(t *testing.T) {
 	h := build(t, plan{yaml: byKey})
 	if _, err := Start(h.options); !errors.Is(err, localdb.ErrLocked) {
 		t.Errorf("%v, want ErrLocked", err)
+	}
+	if said := h.logs.lines("cannot be read"); len(said) != 0 {
+		t.Errorf("and the log says %v", said)
 	}
 	if _, _, err := OpenKeys(h.options); !errors.Is(err, localdb.ErrLocked) {
 		t.Errorf("a command: %v, want ErrLocked", err)

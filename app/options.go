@@ -43,6 +43,7 @@ func (a *App) journalOptions(l *Loaded) (journal.Options, error) {
 
 func (a *App) gauges() journal.Gauges {
 	g := journal.Gauges{
+		Enabled:          func() bool { return !a.engine.Current().Policy.Disabled },
 		MemoryKeys:       a.store.keys,
 		MemoryEvictions:  a.store.evictions,
 		TarpitHeld:       func() int { return a.ofProxy((*proxy.Proxy).Held) },

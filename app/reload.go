@@ -204,7 +204,11 @@ func (a *App) tell(l *Loaded, changed []string) {
 	if len(a.waiting) > 0 {
 		a.log.Warn("these settings take effect at the next start", "needs restart", a.waiting)
 	}
-	a.log.Info("configuration changed", "fields", append([]string{}, changed...))
+	if len(changed) == 0 {
+		a.log.Info("the configuration says what it said before")
+		return
+	}
+	a.log.Info("configuration changed", "fields", changed)
 }
 
 // restartFields returns the settings that differ from those that the process was started with, and cannot

@@ -244,6 +244,39 @@ func TestReloadPutsInForce(t *testing.T) {
 	}
 }
 
+// That nothing is done is said at the start and at a reload, and is a metric.
+func TestDisabledIsTold(t *testing.T) {
+	h := build(t, plan{yaml: basics + "enabled: false\n"})
+	lines := func() int {
+		return len(slices.DeleteFunc(h.logs.lines("configuration"), func(line map[string]any) bool {
+			return !strings.Contains(fmt.Sprint(line["problem"]), "nothing is limited, inspected or banned")
+		}))
+	}
+	atStart := lines()
+	if enabled := h.metric("weir_enabled"); atStart != 1 || enabled != 0 {
+		t.Errorf("at the start %d lines, want 1; weir_enabled is %v, want 0", atStart, enabled)
+	}
+	h.reloads(basics)
+	if enabled := h.metric("weir_enabled"); lines() != atStart || enabled != 1 {
+		t.Errorf("put in force, it is told again, or weir_enabled is %v, want 1", enabled)
+	}
+	h.reloads(basics + "enabled: false\n")
+	if enabled := h.metric("weir_enabled"); lines() == atStart || enabled != 0 {
+		t.Errorf("taken out of force, it is not told, or weir_enabled is %v, want 0", enabled)
+	}
+}
+
+// A reload of the same says so, and names no fields.
+func TestReloadOfTheSame(t *testing.T) {
+	h := build(t, plan{yaml: basics})
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if same, changed := h.logs.lines("says what it said before"), h.logs.lines(changedLine); len(same) != 1 || len(changed) != 0 {
+		t.Errorf("got %v and %v", same, changed)
+	}
+}
+
 func TestReloadChangesTheLogLevel(t *testing.T) {
 	h := build(t, plan{yaml: basics})
 	h.reloads(basics + "log: {level: error}\n")

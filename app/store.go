@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -35,6 +36,9 @@ func openStore(c *config.Config, b embedded.Beside) (*store, error) {
 	s := &store{memory: memory.New(memory.Options{MaxKeys: c.Store.Memory.MaxKeys})}
 	s.Store = s.memory
 	if c.Store.Redis.URL == "" {
+		if err := s.needDatabase(c); err != nil {
+			return nil, err
+		}
 		s.keepQuotas(c, b.Log)
 		return s, nil
 	}
@@ -83,6 +87,19 @@ func (s *store) keepQuotas(c *config.Config, log *slog.Logger) {
 		return
 	}
 	s.Store = s.quotas
+}
+
+// needDatabase fails where c keeps API keys in the embedded database and it cannot be opened: before what can do
+// without it complains.
+func (s *store) needDatabase(c *config.Config) error {
+	if !c.ReadsKeys() || c.Keys.PostgresURL != "" {
+		return nil
+	}
+	if _, err := s.database(c.DataDir); err != nil {
+		s.memory.Close()
+		return fmt.Errorf("keys: %w", err)
+	}
+	return nil
 }
 
 // database returns the embedded database, and opens it with the first need.

@@ -254,7 +254,7 @@ func (d *decoder) text(n *yaml.Node, path string) (text, tag string, ok bool) {
 // put sets v from text, which is of YAML's type tag, or of any if tag is empty.
 func put(text, tag string, v reflect.Value, f field) *spelling {
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return putSpelling(text, tag, u)
+		return f.likely(putSpelling(text, tag, u))
 	}
 	quote := shown(text)
 	if f.secret {
@@ -285,6 +285,14 @@ func put(text, tag string, v reflect.Value, f field) *spelling {
 	}
 	v.SetString(text)
 	return nil
+}
+
+// likely returns wrong with the unit that the field's values mostly have, where it proposes seconds.
+func (f field) likely(wrong *spelling) *spelling {
+	if wrong != nil && f.unit != "" && wrong.want == "want a unit, as in "+wrong.found+"s" {
+		return &spelling{wrong.found, "want a unit, as in " + wrong.found + f.unit}
+	}
+	return wrong
 }
 
 func putSpelling(text, tag string, u encoding.TextUnmarshaler) *spelling {

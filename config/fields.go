@@ -11,6 +11,7 @@ type field struct {
 	value   reflect.Value
 	enum    []string // what is accepted, or empty for anything
 	secret  bool     // it has a twin KEY_file, and is shown to nobody
+	unit    string   // of most of its values; empty is s
 	initial string   // what an item of a list has if it does not say, or empty
 }
 
@@ -26,7 +27,7 @@ func fieldsOf(v reflect.Value) []field {
 		case option == "inline":
 			fields = append(fields, fieldsOf(v.Field(i))...)
 		default:
-			f := field{key: key, value: v.Field(i), secret: sf.Type == reflect.TypeFor[Secret](), initial: sf.Tag.Get("default")}
+			f := field{key: key, value: v.Field(i), secret: sf.Type == reflect.TypeFor[Secret](), unit: sf.Tag.Get("unit"), initial: sf.Tag.Get("default")}
 			if enum := sf.Tag.Get("enum"); enum != "" {
 				f.enum = strings.Split(enum, ",")
 			}

@@ -112,7 +112,7 @@ func TestBlanked(t *testing.T) {
 
 func onlySecrets(changed []string) bool {
 	for _, field := range changed {
-		if field != "admin_token" && field != "store.redis.url" && !strings.HasSuffix(field, ".tarpit.delay") && !strings.HasSuffix(field, ".tarpit.max_held") && !strings.HasSuffix(field, ".tarpit.max_held_per_client") {
+		if field != "admin_token" && field != "admin_read_token" && field != "store.redis.url" && !strings.HasSuffix(field, ".tarpit.delay") && !strings.HasSuffix(field, ".tarpit.max_held") && !strings.HasSuffix(field, ".tarpit.max_held_per_client") {
 			return false
 		}
 	}

@@ -19,7 +19,7 @@ type Redis struct {
 	// redis:// or rediss:// URL; several, separated by commas, for Sentinel and Cluster.
 	URL Secret `yaml:"url"`
 	// How long an answer is waited for.
-	Timeout Duration `yaml:"timeout"`
+	Timeout Duration `yaml:"timeout" unit:"ms"`
 	// Prefix of every key.
 	Prefix string `yaml:"prefix"`
 	// ACL user.

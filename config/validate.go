@@ -74,7 +74,9 @@ func (c *Config) validate(known []Problem) []Problem {
 			k.bad[field] = true
 		}
 	}
+	k.asleep()
 	k.fronts()
+	k.adminTokens()
 	k.upstreams()
 	k.client()
 	k.answers()
@@ -108,6 +110,28 @@ func (c *Config) settle() {
 		}
 		if !c.Given(at + "max_held_per_client") {
 			t.MaxHeldPerClient = min(2, t.MaxHeld)
+		}
+	}
+}
+
+// asleep warns where Weir does nothing, which nobody sees from outside.
+func (k *checker) asleep() {
+	if !k.Enabled {
+		k.doubt("enabled", "false: nothing is limited, inspected or banned", "remove it where this is not meant")
+	}
+}
+
+// leastToken is the length of a token, in bytes, below which a warning is due.
+const leastToken = 16
+
+// adminTokens warns of tokens that can be guessed.
+func (k *checker) adminTokens() {
+	for _, token := range []struct {
+		field string
+		value Secret
+	}{{"admin_token", k.AdminToken}, {"admin_read_token", k.AdminReadToken}} {
+		if n := len(token.value); n > 0 && n < leastToken && !k.broken(token.field) {
+			k.doubt(token.field, fmt.Sprintf("shorter than %d characters, so it may be guessed", leastToken), "take what openssl rand -hex 32 prints")
 		}
 	}
 }
@@ -279,6 +303,9 @@ func (k *checker) bounds() {
 	k.between("store.breaker.failures", k.Store.Breaker.Failures, 1, 1_000_000)
 	k.span("store.breaker.probe_every", k.Store.Breaker.ProbeEvery, Duration(time.Millisecond), Duration(time.Hour))
 	k.span("store.redis.timeout", k.Store.Redis.Timeout, Duration(time.Millisecond), Duration(time.Minute))
+	if d := k.Store.Redis.Timeout; d > Duration(time.Second) && k.Store.Redis.URL != "" {
+		k.doubt("store.redis.timeout", d.String()+": while Redis is silent, a request may wait for as long", "want 1s or less; 15ms is the default")
+	}
 	k.between("log.refusals_per_second", k.Log.RefusalsPerSecond, 0, 1_000_000)
 	k.between("metrics.top_clients", k.Metrics.TopClients, 0, 100)
 	k.tracing()

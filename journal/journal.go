@@ -48,6 +48,7 @@ type Options struct {
 // Gauges are numbers that others know, read at each scrape and by Run. A nil function means that there is no
 // such number. Each must be safe for concurrent use and cheap.
 type Gauges struct {
+	Enabled          func() bool     // the configuration in force does anything
 	MemoryKeys       func() int      // counters held by the store in memory
 	MemoryEvictions  func() uint64   // counters forgotten for want of room, since the start
 	TarpitHeld       func() int      // askers held at this moment

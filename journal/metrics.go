@@ -185,6 +185,9 @@ func (j *Journal) topFamily() family {
 // gaugeFamilies are the numbers that others know.
 func gaugeFamilies(g Gauges) []family {
 	var families []family
+	if g.Enabled != nil {
+		families = append(families, gauge("enabled", "0 while every request passes through untouched.", func(e emit) { e(one(g.Enabled())) }))
+	}
 	if g.MemoryKeys != nil {
 		families = append(families, gauge("memory_keys", "Counters held by the store in memory.", number(g.MemoryKeys)))
 	}

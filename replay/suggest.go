@@ -257,7 +257,11 @@ func (s *Suggestion) yaml() string {
 	if s.At == "max" {
 		enough = "what the busiest client needed in a window"
 	}
-	fmt.Fprintf(&text, yamlHead, s.Requests, s.Clients, s.From.Format("2006-01-02 15:04"), s.To.Format("2006-01-02 15:04"), enough)
+	clients := fmt.Sprintf("%d clients", s.Clients)
+	if s.Clients == 1 {
+		clients = "1 client"
+	}
+	fmt.Fprintf(&text, yamlHead, s.Requests, clients, s.From.Format("2006-01-02 15:04"), s.To.Format("2006-01-02 15:04"), enough)
 	for i, r := range s.Rules {
 		switch {
 		case r.Path == "":
@@ -281,7 +285,7 @@ func (s *Suggestion) yaml() string {
 	return text.String()
 }
 
-const yamlHead = `# Suggested by weir suggest from %d requests of %d clients, %s to %s UTC.
+const yamlHead = `# Suggested by weir suggest from %d requests of %s, %s to %s UTC.
 # Each limit is %s. The numbers behind it stand above it.
 #
 # Everything is in shadow mode: it counts and reports, and refuses nothing. Replay it, run it, look at what

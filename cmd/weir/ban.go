@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -81,6 +83,10 @@ func (b *banning) check() error {
 func (b *banning) add(ctx context.Context, out io.Writer) error {
 	var made admin.Ban
 	if err := b.running.ask(ctx, http.MethodPost, "/api/v1/bans", b.body, &made); err != nil {
+		var p *admin.Problem
+		if errors.As(err, &p) && p.Code == "protected" {
+			p.Detail = strings.Replace(p.Detail, "say force", "say --force", 1)
+		}
 		return err
 	}
 	if b.asJSON {

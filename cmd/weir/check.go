@@ -20,8 +20,9 @@ func checkCommand() *cobra.Command {
 		Use:   "check [-c weir.yaml]",
 		Short: "Validate a configuration",
 		Long: "Validate a configuration: every problem at once, each with its place and its cure.\n" +
-			"Exits 2 on an error, 0 with warnings (with --strict: 2).",
-		Args: cobra.NoArgs,
+			"Exits 2 on an error, 0 with warnings (with --strict: 2).\n\n" +
+			"It looks into no database: a start or reload refuses a file, too, that lacks a plan which stored keys have.",
+		Args: byFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			if schema {

@@ -43,6 +43,9 @@ func exportHAProxyCommand() *cobra.Command {
 		Short: "Print the top entries of an HAProxy stick table, or serve them as metrics",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if e.table.Top < 1 {
+				return fmt.Errorf("--top %d: want 1 to %d", e.table.Top, stickexport.MaxTop)
+			}
 			r, err := stickexport.New(e.table)
 			if err != nil {
 				return err

@@ -103,6 +103,7 @@ func keyListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			found := len(keys)
 			if !all {
 				keys = slices.DeleteFunc(keys, func(k admin.Key) bool { return k.State == "revoked" })
 			}
@@ -110,7 +111,11 @@ func keyListCommand() *cobra.Command {
 			if d.asJSON {
 				return json.NewEncoder(plain.JSONTo(cmd.OutOrStdout())).Encode(admin.Keys{Keys: append([]admin.Key{}, keys...)})
 			}
-			return tellKeys(cmd.OutOrStdout(), keys)
+			if err := tellKeys(cmd.OutOrStdout(), keys); err != nil || found == len(keys) {
+				return err
+			}
+			tell(cmd.ErrOrStderr(), "%s not shown: --all\n", plural(found-len(keys), "revoked key"))
+			return nil
 		})),
 	}
 	keyFlags(cmd, &d)

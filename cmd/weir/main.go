@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -102,6 +104,14 @@ const defaultConfig = "weir.yaml"
 func configFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVarP(path, "config", "c", "", "configuration file (default weir.yaml, if it is there)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // fails only for a flag that does not exist
+}
+
+// byFlag wants no arguments; a file among them is the configuration that somebody forgot to name with -c.
+func byFlag(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(args[0])) {
+		return fmt.Errorf("the file is named with -c: %s -c %s", cmd.CommandPath(), args[0])
+	}
+	return cobra.NoArgs(cmd, args)
 }
 
 // orDefault returns path, or the default configuration's path if it is there.

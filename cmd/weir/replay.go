@@ -36,6 +36,8 @@ type logFlags struct {
 func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "format", "auto", "format: auto, "+strings.Join(accesslog.Names(), ", ")+
 		", or a pattern such as '{client} [{time}] \"{request}\" {status} {duration}'")
+	formats := append([]string{"auto"}, accesslog.Names()...)
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 	cmd.Flags().StringVar(&f.zone, "tz", "UTC", "time zone of times without one, as HAProxy's")
 	cmd.Flags().DurationVar(&f.window, "window", replay.DefaultWindow, "how far a line may be behind those before it")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "stop at the first line that cannot be read")
@@ -129,6 +131,9 @@ func (o *replaying) run(cmd *cobra.Command, names []string) error {
 		return failure{failed}
 	}
 	report := r.Report(failed != nil)
+	if failed == nil && gate < 0 && report.Lines.Read == 0 {
+		return failure{fmt.Errorf("%s: the log is empty", strings.Join(names, ", "))}
+	}
 	if err := o.write(cmd.OutOrStdout(), report); err != nil {
 		return failure{err}
 	}

@@ -18,7 +18,7 @@ func runCommand() *cobra.Command {
 			"service is put behind 127.0.0.1:8080 with the default policy: 300 requests per minute and\n" +
 			"client address, and the firewall's fast rules.\n\n" +
 			"SIGHUP or a changed file reloads; a broken file changes nothing. SIGTERM drains and stops.",
-		Args: cobra.NoArgs,
+		Args: byFlag,
 		RunE: atRunTime(func(cmd *cobra.Command, _ []string) error {
 			o.Config = orDefault(o.Config)
 			o.Log = cmd.ErrOrStderr()

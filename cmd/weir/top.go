@@ -49,6 +49,7 @@ func topCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&w.by, "by", "client", "what: client, path, rule, or shadow, the clients that a shadow limit would refuse")
+	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(rankings(), cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 	f.StringVar(&w.window, "window", "1m", "how far back: 1m, 1h or 24h")
 	f.StringVar(&w.sort, "sort", "requests", "order: requests or refused")
 	f.StringVar(&w.filter, "filter", "", "only keys that contain this")

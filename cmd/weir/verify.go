@@ -21,14 +21,15 @@ import (
 
 func verifyCommand() *cobra.Command {
 	var c adminClient
-	var asJSON bool
+	var asJSON, strict bool
 	cmd := &cobra.Command{
 		Use:   "verify URL [--admin URL]",
 		Short: "Prove by one request through the real proxies whether clients are found right",
 		Long: "Prove by one request through the real proxies whether clients are found right.\n\n" +
 			"The request goes to URL, which is to be the address that clients use, and bears a forged address in\n" +
 			"every header that may name a client. The Weir behind the proxies, asked at --admin, tells how it\n" +
-			"arrived. Exit code 1 if a forged address was believed.",
+			"arrived. Exit code 1 if a forged address was believed\n" +
+			"(with --strict: whatever else is wrong, too).",
 		Args: oneURL,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := (asking{method: http.MethodGet, remote: "@"}).request(args[0]); err != nil {
@@ -42,11 +43,15 @@ func verifyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return tellReport(cmd.OutOrStdout(), r, asJSON)
+				if err := tellReport(cmd.OutOrStdout(), r, asJSON); err != nil || r.Right || !strict {
+					return err
+				}
+				return errors.New("the client is not found right")
 			})(cmd, args)
 		},
 	}
 	adminFlags(cmd, &c)
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit 1 with every verdict that is wrong")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return cmd
 }

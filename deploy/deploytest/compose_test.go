@@ -72,10 +72,11 @@ func standUp(t *testing.T) stand {
 	config := replaced(t, shipped(t, "compose/weir/weir.yaml"), map[string]string{
 		`":8080"`: front, `":9090"`: admin, "http://app:3000": service.URL, "redis:6379": string(s.redis),
 		"/var/lib/weir": filepath.Join(dir, "data"), "/run/secrets/weir_admin_token": token,
-		"172.30.0.2": "127.0.0.1", "redis: {url": "redis: {timeout: 5s, url", // a busy machine is no outage
+		"172.30.0.2": "127.0.0.1",
 	})
 	file := write(t, dir, "weir.yaml", config)
 	succeed(t, "", weir, "check", "--strict", "-c", file)
+	file = write(t, dir, "weir.yaml", replaced(t, config, map[string]string{"redis: {url": "redis: {timeout: 5s, url"})) // a busy machine is no outage
 	s.weir = run(t, front, dir, weir, "run", "-c", file)
 
 	host, port, _ = net.SplitHostPort(s.entry)

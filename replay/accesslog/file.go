@@ -22,7 +22,7 @@ import (
 type Log struct {
 	Name   string
 	Format *Format
-	Auto   string // how the format was found; empty if it was told
+	Auto   string // how the format was found; empty if it was told, or there is no line to find it by
 	First  int64  // when its first request began, in Unix nanoseconds; 0 if there is none in its head
 
 	zone    *time.Location
@@ -94,7 +94,7 @@ func (l *Log) choose(name, head string) (err error) {
 	f, taken, of := Detect(head)
 	switch {
 	case of == 0:
-		l.Format, l.Auto = row(0), "for want of any line" // an empty log is of any format
+		l.Format = row(0) // an empty log is of any format
 		return nil
 	case f == nil:
 		return errors.New("no known format takes half of the first lines: name one with --format, or describe it, " +
