@@ -58,6 +58,7 @@ func (l *logs) lines(what string) (found []map[string]any) {
 const (
 	refusedLine = "configuration not reloaded"
 	changedLine = "configuration changed"
+	sameLine    = "the configuration says what it said before"
 	restartLine = "these settings take effect at the next start"
 )
 

@@ -27,7 +27,7 @@ func (h *house) follows(n int) {
 
 // reloaded returns how many reloads there were, good and bad.
 func (h *house) reloaded() (good, bad int) {
-	return len(h.logs.lines(changedLine)), len(h.logs.lines(refusedLine))
+	return len(h.logs.lines(changedLine)) + len(h.logs.lines(sameLine)), len(h.logs.lines(refusedLine))
 }
 
 // wantReloads waits for the last line of that many reloads, and wants no more.
