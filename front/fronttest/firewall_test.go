@@ -3,6 +3,8 @@ package fronttest
 import (
 	"testing"
 	"time"
+
+	"github.com/weirgate/weir/journal"
 )
 
 // An attack in the URL is blocked at every door that sees it, with the same verdict; what stands in a header is
@@ -31,7 +33,11 @@ func TestTheFirewallStandsAtEveryDoor(t *testing.T) {
 			if got := status(attack); got != 403 {
 				t.Errorf("an attack: %d", got)
 			}
-			blocked := h.journal.Blocked(2)
+			var blocked []journal.Blocked
+			eventually(t, "what was blocked", func() bool { // it is noted after the newest record
+				blocked = h.journal.Blocked(2)
+				return len(blocked) > 0
+			})
 			if len(blocked) != 1 || blocked[0].Status != 403 || blocked[0].Path != "/svc/Method" || len(blocked[0].Matches) == 0 {
 				t.Errorf("blocked: %+v", blocked)
 			}

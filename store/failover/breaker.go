@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -52,7 +53,8 @@ func (b *breaker) failed(era uint64, at time.Time, why Change) bool {
 
 // isSilence reports whether err tells only that nothing was heard.
 func isSilence(err error) bool {
-	return errors.Is(err, errTimeout) || errors.Is(err, errStarved) || errors.Is(err, errShort) || err == context.DeadlineExceeded
+	return errors.Is(err, errTimeout) || errors.Is(err, errStarved) || errors.Is(err, errShort) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || err == context.DeadlineExceeded
 }
 
 // explain says once what is behind the silence for which the breaker opened, if a probe found out: a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func TestChangesAreTold(t *testing.T) {
 		{"an error", broken, errBroken, []string{"error: " + errBroken.Error(), "closed"}},
 		{"a panic", mad, errBroken, []string{"panic: " + errPanic.Error() + ": nil map", "closed"}},
 		{"silence", mute, context.DeadlineExceeded, []string{"timeout: " + errTimeout.Error(), "closed"}},
+		{"silence of the connection", mute, fmt.Errorf("redis: read: %w", os.ErrDeadlineExceeded), []string{"timeout: " + errTimeout.Error(), "closed"}},
 		{"silence, and what is behind it", mute, errors.New("LOADING"), []string{"timeout: " + errTimeout.Error(), "error: LOADING", "closed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -136,7 +136,7 @@ func TestSilenceIsExplained(t *testing.T) {
 	for _, c := range []struct {
 		first, then mood
 		warnings    int
-	}{{mute, broken, 2}, {hasty, broken, 2}, {broken, broken, 1}, {deaf, deaf, 1}} {
+	}{{mute, broken, 2}, {hasty, broken, 2}, {cut, broken, 2}, {cut, cut, 1}, {broken, broken, 1}, {deaf, deaf, 1}} {
 		inBubble(t, Options{}, func(h *house) {
 			h.far.be(c.first)
 			h.passes(perMinute(5), "a", 3)

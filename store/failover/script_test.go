@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ const (
 	broken      // returns an error
 	mute        // does not answer, but heeds its context
 	hasty       // gives up by itself for want of an answer
+	cut         // its connection's deadline passes
 	deaf        // does not answer, whatever its context says, until the test ends
 	slow        // answers after 200 ms
 	mad         // panics
@@ -59,6 +61,8 @@ func (s *scripted) suffer(ctx context.Context) error {
 		return ctx.Err()
 	case hasty:
 		return fmt.Errorf("redis: %w", context.DeadlineExceeded)
+	case cut:
+		return fmt.Errorf("redis: %w", os.ErrDeadlineExceeded)
 	case deaf:
 		<-s.end
 		return errBroken
