@@ -67,8 +67,9 @@ type Decision struct {
 
 // Reset empties d for another request and keeps its memory.
 func (d *Decision) Reset() {
-	*d = Decision{Hits: d.Hits[:0], Statuses: d.Statuses[:0], Deferred: d.Deferred[:0], Keys: d.Keys[:0],
-		Inspection: Inspection{Matches: d.Inspection.Matches[:0]}}
+	hits, statuses, deferred, keys, matches := d.Hits[:0], d.Statuses[:0], d.Deferred[:0], d.Keys[:0], d.Inspection.Matches[:0]
+	*d = Decision{}
+	d.Hits, d.Statuses, d.Deferred, d.Keys, d.Inspection.Matches = hits, statuses, deferred, keys, matches
 }
 
 // Refuse makes of d, which passes so far, a rejection that answers with an HTTP status.

@@ -112,30 +112,48 @@ func parse4(s string) (netip.Addr, bool) {
 	if !ok || v == 0 {
 		return netip.Addr{}, false
 	}
-	return netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}), true
+	return address4(v), true
 }
 
 // dotted reads four decimal numbers without leading zeros.
 func dotted(s string) (uint32, bool) {
-	var all, part uint32
-	dots, digits := 0, 0
-	for i := range len(s) {
-		if c := s[i] - '0'; c <= 9 {
-			if digits > 0 && part == 0 {
-				return 0, false
-			}
-			if part = part*10 + uint32(c); part > 255 {
-				return 0, false
-			}
-			digits++
-			continue
+	v, before, ok := lastDotted(s)
+	return v, ok && before == ""
+}
+
+// lastDotted reads the four decimal numbers that s ends with, and returns what stands before them.
+func lastDotted(s string) (v uint32, before string, ok bool) {
+	for shift := 0; ; shift += 8 {
+		part, digits := lastNumber(s)
+		if digits == 0 {
+			return 0, "", false
 		}
-		if s[i] != '.' || digits == 0 || dots == 3 {
-			return 0, false
+		v, s = v|part<<shift, s[:len(s)-digits]
+		if shift == 24 {
+			return v, s, true
 		}
-		all, part, digits, dots = all<<8|part, 0, 0, dots+1
+		if s == "" || s[len(s)-1] != '.' {
+			return 0, "", false
+		}
+		s = s[:len(s)-1]
 	}
-	return all<<8 | part, dots == 3 && digits > 0
+}
+
+// lastNumber reads the number of at most 255 that s ends with, and tells its digits: 0 if there is none.
+func lastNumber(s string) (v uint32, digits int) {
+	last := byte(0)
+	for place := uint32(1); place <= 100 && digits < len(s); place *= 10 {
+		d := s[len(s)-1-digits] - '0'
+		if d > 9 {
+			break
+		}
+		v, last = v+place*uint32(d), d
+		digits++
+	}
+	if v > 255 || last == 0 && digits > 1 {
+		return 0, 0
+	}
+	return v, digits
 }
 
 // parse6 reads an IPv6 address, with or without a zone (RFC 4291 2.2, RFC 4007 11). :: is nobody's

@@ -67,7 +67,8 @@ func (h *hop) opaque() bool { return h.appends == 0 && h.header == "" }
 // set, and reads a bounded number of bytes of a header, however long that is.
 func (r *Resolver) Resolve(req *weir.Request, c *weir.Client) {
 	c.Chain, c.Hops = weir.Chain{}, c.Hops[:0]
-	s := search{r: r, req: req, c: c, hop: req.Peer, hopUnix: req.Unix, atPeer: true}
+	var s search // in place: the compiler would copy a literal
+	s.r, s.req, s.c, s.hop, s.hopUnix, s.atPeer = r, req, c, req.Peer, req.Unix, true
 	switch r.strategy {
 	case byPeer:
 		s.stranger()

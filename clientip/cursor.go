@@ -60,13 +60,9 @@ func (c *cursor) limit() int {
 // next returns the next entry to the left, or false at the end of the chain. An entry of more than
 // limit bytes is no address whatever it holds: next returns its end, and nothing further left.
 func (c *cursor) next(limit int) (entry string, ok bool) {
-	if !c.more {
-		last := len(c.lines) - 1
-		if last < 0 {
-			c.done = true
-			return "", false
-		}
-		c.rest, c.lines, c.more = c.lines[last], c.lines[:last], true
+	if !c.begin() {
+		c.done = true
+		return "", false
 	}
 	c.read++
 	window := tail(c.rest, limit+1)
@@ -80,6 +76,36 @@ func (c *cursor) next(limit int) (entry string, ok bool) {
 	}
 	c.rest = c.rest[:len(c.rest)-len(window)+comma]
 	return window[comma+1:], true
+}
+
+// begin goes on to the next line if one was read to its end, and reports whether there is something to read.
+func (c *cursor) begin() bool {
+	if c.more {
+		return true
+	}
+	last := len(c.lines) - 1
+	if last < 0 {
+		return false
+	}
+	c.rest, c.lines, c.more = c.lines[last], c.lines[:last], true
+	return true
+}
+
+// next4 reads the next entry if it is what most are, an IPv4 address and nothing else but a space before it.
+// Otherwise it reads nothing.
+func (c *cursor) next4() (netip.Addr, bool) {
+	if c.forwarded || !c.begin() {
+		return netip.Addr{}, false
+	}
+	v, before, ok := lastDotted(c.rest)
+	before = strings.TrimSuffix(before, " ")
+	end := len(before) - 1
+	if !ok || v == 0 || end >= 0 && before[end] != ',' {
+		return netip.Addr{}, false
+	}
+	c.rest, c.more = before[:max(end, 0)], end >= 0
+	c.read++
+	return address4(v), true
 }
 
 // comma returns the index of the last comma that separates entries, or -1.
@@ -131,10 +157,11 @@ func (c *cursor) address(entry string) (a netip.Addr, unix, ok bool) {
 		a, ok = parseElement(entry)
 		return a, false, ok
 	}
-	if trimOWS(entry) == unixEntry {
+	entry = trimOWS(entry)
+	if entry == unixEntry {
 		return netip.Addr{}, true, true
 	}
-	a, ok = parseEntry(entry)
+	a, ok = parseNode(entry, anyPort)
 	return a, false, ok
 }
 

@@ -299,6 +299,9 @@ func (s *search) entry() (a netip.Addr, unix, ok bool) {
 // read reads the next entry. It settles where the header is missing and where the entry is bad, and
 // leaves the end of the chain to the caller.
 func (s *search) read() (a netip.Addr, unix, ok bool) {
+	if a, ok = s.cur.next4(); ok {
+		return a, false, true
+	}
 	text, more := s.cur.next(s.cur.limit())
 	if !more {
 		if s.cur.read == 0 {
@@ -376,6 +379,10 @@ func (s *search) shape() {
 		chain.Codes |= weir.ChainLong
 	}
 	if s.c.Source == weir.Unresolved || entries == s.cur.read {
+		return
+	}
+	var ok bool
+	if chain.Left, ok = s.cur.next4(); ok {
 		return
 	}
 	if text, ok := s.cur.next(maxLeft); ok {

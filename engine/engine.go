@@ -121,7 +121,7 @@ func (e *Engine) Swap(s *Snapshot) *Snapshot { return e.current.Swap(s) }
 // Decide returns the answer to req under s. It must be given to Record exactly once, when the answer
 // ended, and not be used afterwards.
 func (e *Engine) Decide(ctx context.Context, s *Snapshot, req weir.Request) *weir.Decision {
-	d := e.Begin(req)
+	d := e.begin(&req)
 	s.Policy.Identify(d)
 	e.watch.look(s, d)
 	if s.bans(ctx, d) {
@@ -139,9 +139,12 @@ func (e *Engine) Decide(ctx context.Context, s *Snapshot, req weir.Request) *wei
 
 // Begin returns the empty decision about req, made now, for a front that finds the hits by itself. It
 // must be given to Record, as that of Decide.
-func (e *Engine) Begin(req weir.Request) *weir.Decision {
+func (e *Engine) Begin(req weir.Request) *weir.Decision { return e.begin(&req) }
+
+// begin copies req, which is large, once.
+func (e *Engine) begin(req *weir.Request) *weir.Decision {
 	d := e.decisions.Get().(*weir.Decision)
-	d.Request, d.At = req, e.now()
+	d.Request, d.At = *req, e.now()
 	return d
 }
 
@@ -185,8 +188,11 @@ func chargeLate(ctx context.Context, now time.Time, store Store, hit []weir.Hit)
 	}
 }
 
-// lease gives every hit of d the lease under which it may be given back.
+// lease gives every hit of d the lease under which it may be given back, if one of them is to be.
 func (e *Engine) lease(d *weir.Decision) {
+	if !inFlight(d.Hits) {
+		return // requests do not contend for a number that nobody reads
+	}
 	id := e.leases.Add(1)
 	for i := range d.Hits {
 		d.Hits[i].Lease = id
@@ -195,8 +201,14 @@ func (e *Engine) lease(d *weir.Decision) {
 
 // holdsLease reports whether the store granted d something that must be given back. Where an
 // enforcing limit refused, nothing was charged.
-func holdsLease(d *weir.Decision) bool {
-	return !d.Over() && slices.ContainsFunc(d.Hits, func(h weir.Hit) bool {
-		return h.Limit.Algorithm == weir.Concurrency
-	})
+func holdsLease(d *weir.Decision) bool { return inFlight(d.Hits) && !d.Over() }
+
+// inFlight reports whether one of hits is on a limit of what is in flight.
+func inFlight(hits []weir.Hit) bool {
+	for i := range hits {
+		if hits[i].Limit.Algorithm == weir.Concurrency {
+			return true
+		}
+	}
+	return false
 }

@@ -60,8 +60,10 @@ func (r *Rule) Hits(d *weir.Decision) {
 	if d.Request.ID != "" {
 		r.hitOnce(d)
 	}
-	d.Statuses = slices.Grow(d.Statuses[:0], len(d.Hits))[:len(d.Hits)]
-	clear(d.Statuses)
+	d.Statuses = d.Statuses[:0]
+	for range d.Hits {
+		d.Statuses = append(d.Statuses, weir.Status{})
+	}
 }
 
 // hits appends the hits on r's own limits, and on those for every request if all is set.
@@ -93,16 +95,16 @@ func (r *Rule) chargeTiers(d *weir.Decision, c *counter, w *keyWriter) {
 // charge appends a hit on l. One that depends on the answer is a look until that is known; to a wrong key Weir
 // itself answers.
 func (r *Rule) charge(d *weir.Decision, c *counter, l *weir.Limit, k key) {
-	h := weir.Hit{Limit: l, Key: k.text, TagLen: k.tag, N: r.cost, OnFailure: r.OnFailure}
+	d.Hits = append(d.Hits, weir.Hit{Limit: l, Key: k.text, TagLen: k.tag, N: r.cost, OnFailure: r.OnFailure})
+	h := &d.Hits[len(d.Hits)-1]
 	switch {
 	case l.Algorithm == weir.Concurrency:
 		h.N = 1
 	case c.own && r.onlyStatuses != nil && !wrongKey(&d.Client):
 		d.OnlyStatuses = r.onlyStatuses
-		d.Deferred = append(d.Deferred, h)
+		d.Deferred = append(d.Deferred, *h)
 		h.N = 0
 	}
-	d.Hits = append(d.Hits, h)
 }
 
 // Decide fills in what follows from d.Statuses, or from the store's failure to answer. A wrong key is refused
