@@ -19,8 +19,11 @@ type allowed struct {
 // Allows reports whether c beats limits and bans: by an address that somebody other than the asker wrote,
 // or by a verified API key or its plan.
 func (p *Policy) Allows(c *weir.Client) bool {
-	a := &p.allowed
-	return len(a.addresses) > 0 && c.Vouched() && a.addresses.contain(c.Addr) ||
+	return (len(p.allowed.addresses) > 0 || c.APIKey != "") && p.allowed.has(c)
+}
+
+func (a *allowed) has(c *weir.Client) bool {
+	return c.Vouched() && a.addresses.contain(c.Addr) ||
 		c.APIKey != "" && (slices.Contains(a.keys, c.APIKey) || slices.Contains(a.plans, c.Plan))
 }
 

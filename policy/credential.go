@@ -38,10 +38,10 @@ func whyWrong(c *weir.Client) weir.Reason {
 	return weir.KeyRefused
 }
 
-// lacking returns why d does not get past for want of a key that one of rules asks for, with the HTTP status that
+// lacking returns why d does not get past for want of a key that r or other asks for, with the HTTP status that
 // says so, or nothing. A wrong key is told only where d is not counted. Browsers ask their question before
 // another request without credentials (the Fetch standard), so a preflight needs none.
-func (p *Policy) lacking(d *weir.Decision, rules [2]*Rule, exemption weir.Reason) (weir.Reason, int) {
+func (p *Policy) lacking(d *weir.Decision, r, other *Rule, exemption weir.Reason) (weir.Reason, int) {
 	c := &d.Client
 	switch {
 	case c.Credential == weir.Unverifiable:
@@ -50,10 +50,10 @@ func (p *Policy) lacking(d *weir.Decision, rules [2]*Rule, exemption weir.Reason
 		return whyWrong(c), http.StatusUnauthorized
 	case wrongKey(c), p.keysUnknown:
 	case c.Credential == weir.Verified:
-		if !rules[0].admits(c.Scopes) || !rules[1].admits(c.Scopes) {
+		if !r.admits(c.Scopes) || !other.admits(c.Scopes) {
 			return weir.ScopeMissing, http.StatusForbidden
 		}
-	case exemption != weir.Preflight && (rules[0].RequireKey || rules[1].RequireKey):
+	case exemption != weir.Preflight && (r.RequireKey || other.RequireKey):
 		return weir.KeyMissing, http.StatusUnauthorized
 	}
 	return "", 0

@@ -72,81 +72,82 @@ const whole = 0
 // key appends c's key under label. The address, if it is one of the parts, is cut to bits.
 func (w *keyWriter) key(c *counter, label string, byAddress bool, bits int) key {
 	start := len(w.d.Keys)
-	parted := w.appendTag(c, byAddress)
-	tag := len(w.d.Keys) - start
-	w.d.Keys = append(w.d.Keys, label...)
+	b, parted := w.appendTag(w.d.Keys, c, byAddress)
+	tag := len(b) - start
+	b = append(b, label...)
 	if parted {
-		w.appendParts(c, bits)
+		b = w.appendParts(b, c, bits)
 	}
-	// The slice stays what it is when d.Keys moves.
-	return key{w.d.Keys[start:len(w.d.Keys):len(w.d.Keys)], tag}
+	return w.keep(b, start, tag)
+}
+
+// keep makes b, which is d.Keys and a key from start on, the new d.Keys. The key stays what it is when that moves.
+func (w *keyWriter) keep(b []byte, start, tag int) key {
+	w.d.Keys = b
+	return key{b[start:len(b):len(b)], tag}
 }
 
 // appendTag reports whether the parts have still to follow.
-func (w *keyWriter) appendTag(c *counter, byAddress bool) (parted bool) {
-	w.d.Keys = append(w.d.Keys, '{')
+func (w *keyWriter) appendTag(b []byte, c *counter, byAddress bool) (_ []byte, parted bool) {
+	b = append(b, '{')
 	switch {
 	case byAddress:
-		w.appendAddressTag()
-		parted = true
+		b, parted = w.appendAddressTag(b), true
 	case len(c.per) == 0:
-		w.d.Keys = append(w.d.Keys, "global"...)
+		b = append(b, "global"...)
 	case c.byAPIKey():
-		w.d.Keys = appendValue(w.d.Keys, w.d.Client.APIKey)
-		parted = true
+		b, parted = appendValue(b, w.d.Client.APIKey), true
 	default:
-		w.appendParts(c, whole)
+		b = w.appendParts(b, c, whole)
 	}
-	w.d.Keys = append(w.d.Keys, '}')
-	return parted
+	return append(b, '}'), parted
 }
 
 // appendAddressTag appends the address's widest network.
-func (w *keyWriter) appendAddressTag() {
+func (w *keyWriter) appendAddressTag(b []byte) []byte {
 	if w.tag.to > 0 {
-		w.d.Keys = append(w.d.Keys, w.d.Keys[w.tag.from:w.tag.to]...)
-		return
+		return append(b, b[w.tag.from:w.tag.to]...)
 	}
-	w.tag.from = len(w.d.Keys)
+	w.tag.from = len(b)
 	c := &w.d.Client
 	if bits := w.rule.widest; bits > 0 && hasTiers(c) && bits < c.Prefix.Bits() {
 		network, _ := c.Addr.Prefix(bits)
-		w.d.Keys = network.AppendTo(w.d.Keys)
+		b = network.AppendTo(b)
 	} else {
-		w.d.Keys = c.AppendKey(w.d.Keys)
-		w.address = span{w.tag.from, len(w.d.Keys)}
+		b = c.AppendKey(b)
+		w.address = span{w.tag.from, len(b)}
 	}
-	w.tag.to = len(w.d.Keys)
+	w.tag.to = len(b)
+	return b
 }
 
 // appendAddress appends what the client's address is counted under, or its network of bits.
-func (w *keyWriter) appendAddress(bits int) {
+func (w *keyWriter) appendAddress(b []byte, bits int) []byte {
 	if bits != whole {
 		network, _ := w.d.Client.Addr.Prefix(bits)
-		w.d.Keys = network.AppendTo(w.d.Keys)
-		return
+		return network.AppendTo(b)
 	}
 	if w.address.to > 0 {
-		w.d.Keys = append(w.d.Keys, w.d.Keys[w.address.from:w.address.to]...)
-		return
+		return append(b, b[w.address.from:w.address.to]...)
 	}
-	w.address.from = len(w.d.Keys)
-	w.d.Keys = w.d.Client.AppendKey(w.d.Keys)
-	w.address.to = len(w.d.Keys)
+	w.address.from = len(b)
+	b = w.d.Client.AppendKey(b)
+	w.address.to = len(b)
+	return b
 }
 
-func (w *keyWriter) appendParts(c *counter, bits int) {
+func (w *keyWriter) appendParts(b []byte, c *counter, bits int) []byte {
 	for i, p := range c.per {
 		if i > 0 {
-			w.d.Keys = append(w.d.Keys, '|')
+			b = append(b, '|')
 		}
 		if v := w.rule.value(p, w.d); v != "" {
-			w.d.Keys = appendValue(w.d.Keys, v)
+			b = appendValue(b, v)
 			continue
 		}
-		w.d.Keys = append(w.d.Keys, addressMark(&w.d.Client))
-		w.appendAddress(bits)
+		b = w.appendAddress(append(b, addressMark(&w.d.Client)), bits)
 	}
+	return b
 }
 
 // addressMark begins an address in a key. Who guesses keys from an address has a count of his own, so that he

@@ -33,10 +33,9 @@ func (r *Rule) hitOnce(d *weir.Decision) {
 // keyOnce appends the key of the counter that the request has for itself.
 func (w *keyWriter) keyOnce() key {
 	start := len(w.d.Keys)
-	w.appendTag(&byClient, w.d.Client.APIKey == "")
-	tag := len(w.d.Keys) - start
-	w.d.Keys = appendValue(append(w.d.Keys, onceLabel...), w.d.Request.ID)
-	return key{w.d.Keys[start:len(w.d.Keys):len(w.d.Keys)], tag}
+	b, _ := w.appendTag(w.d.Keys, &byClient, w.d.Client.APIKey == "")
+	tag := len(b) - start
+	return w.keep(appendValue(append(b, onceLabel...), w.d.Request.ID), start, tag)
 }
 
 // byClient is counted per client.

@@ -72,9 +72,12 @@ func cleanSegment(rest string) bool {
 	return s != "" && !dotSegment(s)
 }
 
+// untilSlash returns what stands before the first slash. Segments are too short for [strings.IndexByte] to pay.
 func untilSlash(s string) string {
-	if i := strings.IndexByte(s, '/'); i >= 0 {
-		return s[:i]
+	for i := range len(s) {
+		if s[i] == '/' {
+			return s[:i]
+		}
 	}
 	return s
 }

@@ -64,11 +64,11 @@ func (p *Policy) Match(d *weir.Decision) *Rule {
 	}
 	p.refuseUnknownPlan(&d.Client)
 	r, also := p.find(&d.Request, path), (*Rule)(nil)
-	asking := [2]*Rule{r, r} // for a key, by each way to read the path
+	asks, asksToo := r, r // for a key, by each way to read the path
 	d.Firewall = &r.Firewall
 	if f != plain {
 		d.Firewall = p.strictest(&d.Request, r)
-		asking[1] = p.find(&d.Request, p.paths.literal(d.Request.Path))
+		asksToo = p.find(&d.Request, p.paths.literal(d.Request.Path))
 		r, also = p.careful(&d.Request, r)
 	}
 	if d.Request.OwnLimits && p.ownLimits != nil {
@@ -79,7 +79,7 @@ func (p *Policy) Match(d *weir.Decision) *Rule {
 		r, exemption = p.counting(r), ""
 	}
 	d.Rule = &r.Rule
-	switch lacking, status := p.lacking(d, asking, exemption); {
+	switch lacking, status := p.lacking(d, asks, asksToo, exemption); {
 	case d.Client.Source == weir.Unresolved && p.unresolved == rejectUnresolved:
 		return settle(d, weir.Reject, weir.ClientUnresolved, http.StatusForbidden)
 	case lacking != "":
