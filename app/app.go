@@ -133,7 +133,7 @@ func (a *App) open(l *Loaded) error {
 	}
 	a.shield, s.Tracer = shield, a.tracer(a.traces, l.Config)
 	a.punish(s, l)
-	a.engine = engine.New(s, a.journal, time.Now)
+	a.engine = engine.New(s, a.journal, engine.Clock())
 	if err = a.openFronts(l); err != nil {
 		return err
 	}

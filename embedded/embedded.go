@@ -135,7 +135,7 @@ func build(cfg *config.Config, problems []config.Problem, o Options) (*Engine, e
 		Policy: p, Store: e.store(), Respond: respond.New(RespondOptions(cfg)), Firewalls: firewalls.All, Whoami: cfg.Whoami, Verifier: o.Verifier,
 	}
 	e.bans.guard(s, cfg, p)
-	e.Engine = engine.New(s, j, time.Now)
+	e.Engine = engine.New(s, j, engine.Clock())
 	e.metrics = j.Handler()
 	e.stop = background(append(e.bans.tasks(), j.Run)...)
 	return e, nil

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
@@ -20,7 +19,7 @@ func live(tb testing.TB, yaml string) (*engine.Engine, *engine.Snapshot) {
 	tb.Cleanup(store.Close)
 	s := build(tb, yaml).Current()
 	s.Store = store
-	return engine.New(s, journal.New(journal.Options{Rules: s.Policy.Names()}), time.Now), s
+	return engine.New(s, journal.New(journal.Options{Rules: s.Policy.Names()}), engine.Clock()), s
 }
 
 // A decision of one limit needs no memory: the bar is 0.

@@ -70,14 +70,14 @@ func Speed(o Options) (report.Section, error) {
 		}
 	}
 	s.Tables, s.Peers = []report.Table{speedTable(times)}, speedPeers(times)
-	s.Checks = slices.Concat(absoluteChecks(times), aheadChecks(times, weirName), aheadChecks(times, steadyName))
+	s.Checks = slices.Concat(absoluteChecks(times), aheadChecks(times, weirName))
 	return s, nil
 }
 
 const speedNote = "Nanoseconds per decision of a store or limiter alone: processor time with one caller, wall time over the " +
 	"decisions of all callers with two, whose figure is the quietest round, since strangers may take a processor any time. One client's key under its limit (hot) or over it (refused), or 1,000,000 clients' keys. " +
-	"Peers read the clock themselves: most by time.Now, as `" + weirName + "` does; go-limiter by the runtime's monotonic " +
-	"clock alone, as `" + steadyName + "` does. Both are compared. With one caller a figure is the quiet quarter of the rounds and the ratio the median of the rounds' ratios; " +
+	"Peers read the clock themselves: most by time.Now, as `" + wallName + "` does; go-limiter by the runtime's monotonic " +
+	"clock alone. `" + weirName + "` is compared, which reads it as Weir's engine does (engine.Clock). With one caller a figure is the quiet quarter of the rounds and the ratio the median of the rounds' ratios; " +
 	"ratios are to Weir's. \"Nothing\" is what reading the keys costs, " +
 	"and is part of every row."
 
@@ -162,7 +162,7 @@ const (
 
 func absoluteChecks(times map[load][]speeds) (checks []report.Check) {
 	hot, allocs := load{"hot", 1}, 0.0
-	bars := map[string]float64{weirName: barClock, passedName: barPassed, steadyName: barClock}
+	bars := map[string]float64{weirName: barClock, passedName: barPassed, wallName: barClock}
 	for i, l := range ours() {
 		bar, ok := bars[l.name]
 		if !ok {

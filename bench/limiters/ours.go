@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/store/memory"
 )
 
 const (
-	weirName   = "Weir, clock read" // time.Now for each decision, as Weir's engine and most peers do
+	weirName   = "Weir, clock read" // for each decision, as Weir's engine does
 	passedName = "Weir, now passed in"
-	steadyName = "Weir, steady clock read" // only the monotonic half of time.Now, as go-limiter does
-	nothing    = "nothing but the key"     // what the reading of keys costs
+	wallName   = "Weir, time.Now read" // as most peers do
+	nothing    = "nothing but the key" // what the reading of keys costs
 )
 
 // maxKeys has room for the keys that are measured with.
@@ -20,15 +21,12 @@ const maxKeys = 2 * manyKeys
 
 func ours() []limiter {
 	return []limiter{
-		{name: weirName, open: memoryStore(time.Now), expires: true},
+		{name: weirName, open: memoryStore(engine.Clock()), expires: true},
 		{name: passedName, open: func(o options) func() take {
 			now := time.Now()
 			return memoryStore(func() time.Time { return now })(o)
 		}},
-		{name: steadyName, open: func(o options) func() take {
-			began := time.Now()
-			return memoryStore(func() time.Time { return began.Add(time.Since(began)) })(o)
-		}},
+		{name: wallName, open: memoryStore(time.Now)},
 		{name: nothing, open: func(options) func() take {
 			return func() take {
 				sum := 0

@@ -25,7 +25,7 @@ func Weight(o Options) (report.Section, error) {
 		"longest call, ms", "calls over 1 ms", "longest of nothing, ms"}}
 	var weir weight
 	for _, l := range all() {
-		if l.name == nothing || l.name == passedName || l.name == steadyName {
+		if l.name == nothing || l.name == passedName || l.name == wallName {
 			continue
 		}
 		x, err := weigh(l, o)

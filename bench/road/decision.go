@@ -38,7 +38,7 @@ func Decision(o Options) (report.Section, error) {
 		}
 		j := journal.New(journal.Options{Rules: p.Names()})
 		snapshot := &engine.Snapshot{Policy: p, Store: store, Respond: respond.New(respond.Options{})}
-		e := engine.New(snapshot, j, time.Now)
+		e := engine.New(snapshot, j, engine.Clock())
 		contenders = append(contenders, rounds.Contender{Name: c.name, Do: decisions(e)})
 	}
 	contenders = append(contenders, rounds.Contender{Name: "two clock readings", Do: func(n int) {
