@@ -18,9 +18,6 @@ func (p *Policy) WithoutKeys() *Policy {
 // refuseUnknownPlan makes a wrong key of one whose plan is none of the policy's: it must not pass by limits that
 // are not there.
 func (p *Policy) refuseUnknownPlan(c *weir.Client) {
-	if c.Plan == "" {
-		return
-	}
 	if _, known := slices.BinarySearch(p.planNames, c.Plan); !known {
 		c.Credential = weir.Refuted
 	}

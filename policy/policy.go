@@ -62,7 +62,9 @@ func (p *Policy) Match(d *weir.Decision) *Rule {
 	if f == ambiguous && p.rejectAmbiguous {
 		return settle(d, weir.Reject, weir.AmbiguousPath, http.StatusBadRequest)
 	}
-	p.refuseUnknownPlan(&d.Client)
+	if d.Client.Plan != "" {
+		p.refuseUnknownPlan(&d.Client)
+	}
 	r, also := p.find(&d.Request, path), (*Rule)(nil)
 	asks, asksToo := r, r // for a key, by each way to read the path
 	d.Firewall = &r.Firewall
