@@ -165,6 +165,16 @@ const inFlight = `rules:
   - {name: both, path: /both, limits: [{name: few, in_flight: 1, per: client}, {name: once, rate: 1/1m, per: client}]}
 `
 
+// A request that holds nothing is given no lease, so that those who ask at once do not contend for numbers.
+func TestNoLeaseWhereNothingIsHeld(t *testing.T) {
+	h := build(t, "default: {limits: [{rate: 5/1m}]}")
+	s, d := h.ask("/")
+	if got := d.Hits[0].Lease; got != 0 {
+		t.Errorf("lease %d", got)
+	}
+	h.Record(s, d, weir.Outcome{HTTP: 200})
+}
+
 // What was granted is given back once, when the answer ended.
 func TestLeasesAreReleasedOnce(t *testing.T) {
 	h := build(t, inFlight)
