@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -108,7 +107,7 @@ func TestReplayEqualsLive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
-	weir := buildWeir(t)
+	weir := proctest.Weir(t)
 	for name, s := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,15 +117,6 @@ func TestReplayEqualsLive(t *testing.T) {
 			}
 		})
 	}
-}
-
-func buildWeir(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-o", path, "../cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return path
 }
 
 // record runs the load through the proxy and Weir, and returns where the log is.

@@ -3,6 +3,7 @@ package proctest
 import (
 	"errors"
 	"net"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -73,5 +74,20 @@ func TestListening(t *testing.T) {
 	}
 	if err := p.End(syscall.SIGKILL); err == nil || p.Listening(free) == nil {
 		t.Errorf("a killed process ended with %v", err)
+	}
+}
+
+// The program runs from where it is kept, which is the same for all that ask.
+func TestWeir(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	again, err := Build()
+	if path := Weir(t); err != nil || path != again {
+		t.Fatalf("%s, then %s, %v", path, again, err)
+	}
+	out, err := exec.Command(again, "version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "weir ") {
+		t.Errorf("it says %q, %v", out, err)
 	}
 }
