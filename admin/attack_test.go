@@ -24,6 +24,7 @@ import (
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/ban"
+	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/localdb"
 )
@@ -53,7 +54,7 @@ func besiege(t testing.TB, change func(*admin.Options)) *fortress {
 	}
 	t.Cleanup(f.keys.Close)
 	f.house = build(t, func(o *admin.Options) {
-		o.Bans, o.Keys, o.HasPlan = f.bans, func() *apikey.Keys { return f.keys }, func(name string) bool { return name == "free" }
+		o.Bans, o.Keys = f.bans, func() *apikey.Keys { return f.keys }
 		o.Trail, o.Log = admin.NewTrail(f.dir), slog.New(slog.NewJSONHandler(f.log, nil))
 		o.Blocked = func(int) admin.Blocked { return admin.Blocked{} }
 		o.AdminToken, o.ReadToken, o.Local = "all", "look", admin.Anywhere
@@ -63,6 +64,7 @@ func besiege(t testing.TB, change func(*admin.Options)) *fortress {
 			change(o)
 		}
 	})
+	f.config.Plans = map[string]config.Plan{"free": {}}
 	k, _, err := f.keys.Create(t.Context(), apikey.Spec{Name: "shop"})
 	if err != nil {
 		t.Fatal(err)
