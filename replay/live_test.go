@@ -125,7 +125,7 @@ func (s *server) record(t *testing.T, weir string) string {
 	service := httptest.NewServer(http.HandlerFunc(answer))
 	t.Cleanup(service.Close)
 	dir := t.TempDir()
-	next, listen := freeAddress(t), freeAddress(t)
+	next, listen := proctest.Free(t), proctest.Free(t)
 	write(t, dir, map[string]string{"weir.yaml": "listen: \"" + next + "\"\nadmin: \"\"\nwaf: {enabled: false}\nupstream: \"" + service.URL + "\"" +
 		s.policy("path: ["+s.name+"]")})
 	write(t, dir, s.files(dir, listen, next))
@@ -150,15 +150,6 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/login":
 		w.WriteHeader(http.StatusUnauthorized)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	addr, err := proctest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
 }
 
 func write(t *testing.T, dir string, files map[string]string) {

@@ -64,16 +64,6 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// freeAddress returns a loopback address that was free a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	addr, err := proctest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
-}
-
 // run starts a program that ends with the test, and returns once it listens.
 func run(t *testing.T, listens, dir, name string, args ...string) *proctest.Process {
 	t.Helper()

@@ -45,15 +45,20 @@ func TestAwaitEnds(t *testing.T) {
 	}
 }
 
+func TestEventually(t *testing.T) {
+	looks := 0
+	Eventually(t, "the third look", func() bool { looks++; return looks == 3 })
+	if looks != 3 {
+		t.Errorf("it looked %d times", looks)
+	}
+}
+
 func TestListening(t *testing.T) {
 	p, err := Start("sleep", t.TempDir(), Need(t, "sleep"), "60")
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := Free(t)
 	socket := "unix:" + filepath.Join(t.TempDir(), "s")
 	for _, addr := range []string{free, socket} {
 		if p.Listening(addr) == nil {
