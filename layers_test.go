@@ -39,7 +39,7 @@ var house = map[string]room{
 	"internal/redistest":  {layer: 1, modules: []string{"go.uber.org/goleak"}},
 	"internal/pgtest":     {layer: 1},
 	"internal/credential": {layer: 1},
-	"internal/proctest":   {layer: 1},
+	"internal/proctest":   {layer: 0},
 	"internal/timed":      {layer: 1},
 	"front/proxy/guard":   {layer: 1},
 	"front/spoe/spop":     {layer: 1},

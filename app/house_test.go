@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/redistest"
 )
 
@@ -331,13 +330,9 @@ func (l *load) end() {
 // free returns a loopback address that nobody listens on.
 func free(t testing.TB) string {
 	t.Helper()
-	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_768))) // none that is given away for port 0
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
+	addr, err := proctest.QuietAddress()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return ""
+	return addr
 }

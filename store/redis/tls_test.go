@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/redistest"
 )
 
@@ -39,12 +40,9 @@ func startTLS(t *testing.T) (addr string, trust *tls.Config) {
 		t.Fatal(err)
 	}
 	cert := pemFile(t, "CERTIFICATE", der)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if addr, err = proctest.QuietAddress(); err != nil {
 		t.Fatal(err)
 	}
-	addr = l.Addr().String()
-	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", pemFile(t, "PRIVATE KEY", secret),
 		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
