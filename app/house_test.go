@@ -18,13 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/proctest"
-	"github.com/weirgate/weir/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // logs are the lines that a Weir wrote.
 type logs struct {

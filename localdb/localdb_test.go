@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/timed"
 	"github.com/weirgate/weir/store/memory"
 )
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	case "hold":
 		os.Exit(hold(dir))
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // child starts this program in another role, and returns what it says, line by line.

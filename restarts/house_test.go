@@ -21,9 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/leaktest"
 )
 
 // binaryVariable names the variable that says where the program under test lies; its name is none of a setting of Weir's.
@@ -41,10 +39,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Setenv(binaryVariable, binary)
-	goleak.VerifyTestMain(m, redistest.Redials(), goleak.Cleanup(func(code int) {
-		os.RemoveAll(dir)
-		os.Exit(code)
-	}))
+	leaktest.Main(m, func() { os.RemoveAll(dir) })
 }
 
 // patience is how long anything that must happen is waited for.

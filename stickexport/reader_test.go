@@ -17,13 +17,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/timed"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // A speaker is a socket that answers as a test says, and notes what it was asked.
 type speaker struct {

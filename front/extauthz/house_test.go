@@ -9,18 +9,17 @@ import (
 
 	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
-	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // noon is when all that is asked happens, so that what is told of seconds is to the second.
 func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
