@@ -138,7 +138,7 @@ func TestScriptForgotten(t *testing.T) {
 // and what passes from then on is one limit, and of what was counted elsewhere in that moment a share each.
 func TestBurstAfterRestart(t *testing.T) {
 	redis := redistest.Start(t)
-	yaml := basics(startService(t)) + fmt.Sprintf("store: {redis: {url: %q}, replicas: 2}\n", redis.URL()) + rules(5)
+	yaml := basics(startService(t)) + fmt.Sprintf("store: {redis: {url: %q, timeout: 5s}, replicas: 2}\n", redis.URL()) + rules(5) // a dead one fails at once
 	all, urls := startReplicas(t, 2, yaml)
 	c := newCrowd(t)
 	client := c.fresh()
