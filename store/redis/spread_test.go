@@ -206,7 +206,7 @@ func TestSlotsGoTogetherWhileTheyMove(t *testing.T) {
 // A node that is away fails what it holds, and nothing else.
 func TestNodeAway(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
-	s := openWith(t, Options{URL: cluster.URL(), Timeout: time.Second})
+	s := openWith(t, Options{URL: cluster.URL(), Timeout: patience})
 	l := &weir.Limit{Max: 1000, Window: time.Hour}
 	byNode := map[*redistest.Server]weir.Hit{}
 	for i := 0; len(byNode) < 3; i++ {

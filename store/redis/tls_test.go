@@ -87,11 +87,17 @@ func TestTLSMismatch(t *testing.T) {
 			t.Parallel()
 			s := openWith(t, c.o)
 			for range 3 {
-				_, err := take(s, hitOn(&weir.Limit{Max: 5, Window: time.Hour}, "a", 1))
-				text := fmt.Sprint(err)
-				if (err == nil) != (c.want == "") || !strings.Contains(text, c.want) || strings.ContainsAny(text, "\n\x15") || strings.Contains(text, "hush") {
-					t.Errorf("%v, want one line about %q", err, c.want)
-				}
+				eventually(t, c.name, func() error { // a busy machine may take longer for a handshake than it is waited for
+					_, err := take(s, hitOn(&weir.Limit{Max: 5, Window: time.Hour}, "a", 1))
+					text := fmt.Sprint(err)
+					if strings.ContainsAny(text, "\n\x15") || strings.Contains(text, "hush") {
+						t.Errorf("%v, want one line without the password", err)
+					}
+					if (err == nil) == (c.want == "") && strings.Contains(text, c.want) {
+						return nil
+					}
+					return fmt.Errorf("%v, want one about %q", err, c.want)
+				})
 			}
 		})
 	}
