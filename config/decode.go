@@ -332,7 +332,8 @@ func unquoted(tag string) string {
 
 // oneOf lists what is accepted, the one that text is nearest to apart.
 func oneOf(accepted []string, text string) string {
-	list := strings.Join(accepted[:len(accepted)-1], ", ") + " or " + accepted[len(accepted)-1]
+	last := len(accepted) - 1
+	list := strings.TrimPrefix(strings.Join(accepted[:last], ", ")+" or "+accepted[last], " or ")
 	if near := nearestName(text, accepted); near != "" {
 		return list + "; did you mean " + near + "?"
 	}
