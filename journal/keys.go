@@ -9,7 +9,10 @@ import (
 
 // A client among the talkers is written in a few bytes: its network, or where its resolution ended. They
 // identify it; a last byte says how it was found.
-const identityBytes = 18
+const (
+	identityBytes = 18
+	clientBytes   = identityBytes + 1
+)
 
 const (
 	keyAddress = iota // an IPv4 or IPv6 network

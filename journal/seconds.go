@@ -3,6 +3,7 @@ package journal
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -34,23 +35,23 @@ type second struct {
 }
 
 // add counts an answer. What ended before the newest second counts in it.
-func (s *timeline) add(unix int64, d time.Duration, refused, shadow bool) {
+func (s *timeline) add(n *note) {
 	if s.kept == nil {
 		s.kept = make([]second, keptSeconds)
 	}
-	s.newest = max(s.newest, unix)
+	s.newest = max(s.newest, n.ended)
 	at := &s.kept[s.newest%keptSeconds]
 	if at.unix != s.newest {
 		*at = second{unix: s.newest}
 	}
 	at.requests++
-	if refused {
+	if n.refused {
 		at.refused++
 	}
-	if shadow {
+	if len(n.shadow) > 0 {
 		at.shadow++
 	}
-	at.latency[latencyBucket(d)]++
+	at.latency[latencyBucket(n.duration)]++
 }
 
 // at returns the second that began at unix.
@@ -107,7 +108,10 @@ func (s *second) point() Point {
 }
 
 // Series returns the last n seconds that are over, at most 600, the oldest first.
-func (j *Journal) Series(n int) []Point { return j.talkers.series(j.now(), n) }
+func (j *Journal) Series(n int) []Point {
+	j.settle()
+	return j.talkers.series(j.now(), n)
+}
 
 func (t *talkers) series(now time.Time, n int) []Point {
 	n = min(max(n, 0), keptSeconds-1)
@@ -127,7 +131,8 @@ func (t *talkers) series(now time.Time, n int) []Point {
 // ChainEntries returns how many requests since the start had a chain of as many entries as the index
 // says; the last stands for more, too.
 func (j *Journal) ChainEntries() []uint64 {
-	j.talkers.mu.Lock()
-	defer j.talkers.mu.Unlock()
-	return append([]uint64(nil), j.talkers.entries[:]...)
+	j.settle()
+	j.counts.mu.Lock()
+	defer j.counts.mu.Unlock()
+	return slices.Clone(j.counts.chainEntries.counts)
 }

@@ -69,18 +69,17 @@ func (y *tally) begin(number int64) {
 	*y = tally{number: number, by: y.by}
 }
 
-// talkers count who asks most, and what each second brought. Record adds to one slot, whose memory is
+// talkers count who asks most, and what each second brought. Notes are added to one slot, whose memory is
 // there already; readers and Run make finished slots part of the windows.
 type talkers struct {
 	seed   maphash.Seed
 	secret [2]uint64 // of clients' hashes
 
-	mu      sync.Mutex // held by Record for a few dozen nanoseconds
+	mu      sync.Mutex // held for a page of notes
 	slot    *tally
 	closed  []*tally // finished, the oldest first
 	free    []*tally // empty
 	seconds timeline
-	entries [weir.ManyEntries + 1]uint64 // requests by entries of their chain
 
 	reading sync.Mutex // held by readers, before mu
 	windows [windows]window
@@ -93,42 +92,42 @@ func newTalkers() *talkers {
 	}
 }
 
-// record counts d, whose answer ended at d.At plus o.Duration. It allocates nothing, but for the memory of
-// a slot that is needed for the first time.
-func (t *talkers) record(d *weir.Decision, o weir.Outcome) {
-	at := d.At.Add(o.Duration)
-	var memory [3][topk.KeyBytes]byte
-	var hits [3]topk.Hit
-	refused, shadow, client := d.Refused(), overShadow(d), hasClient(&d.Client)
-	if client {
-		key := appendClient(memory[ByClient][:0], &d.Client)
-		hits[ByClient] = topk.Hit{Hash: t.clientHash(key), Key: key, Marked: refused}
-	}
-	if d.Request.Path != "" {
-		key := appendFolded(memory[ByPath][:0], d.Request.Path)
-		hits[ByPath] = topk.Hit{Hash: maphash.Bytes(t.seed, key), Key: key, Marked: refused}
-	}
-	hits[ByRule] = t.ruleHit(memory[ByRule][:0], d.Rule, refused)
-
+// take counts requests. It allocates nothing, but for the memory of a slot that is needed for the first time.
+func (t *talkers) take(notes []*note) {
 	t.mu.Lock()
-	t.turn(at.Unix() / int64(slotTime/time.Second))
+	defer t.mu.Unlock()
+	rule, ruled := notes[0].rule, t.ruleHit(notes[0].rule)
+	for _, n := range notes {
+		if n.again {
+			continue
+		}
+		if n.rule != rule {
+			rule, ruled = n.rule, t.ruleHit(n.rule)
+		}
+		ruled.Marked = n.refused
+		t.turn(n.ended / int64(slotTime/time.Second))
+		t.slot.add(ByRule, ruled)
+		t.add(n)
+		t.seconds.add(n)
+	}
+}
+
+// add counts n in the slot that is under way.
+func (t *talkers) add(n *note) {
 	t.slot.requests++
-	if refused {
+	if n.refused {
 		t.slot.refused++
 	}
-	for r := range hits {
-		if hits[r].Key != nil {
-			t.slot.add(Ranking(r), hits[r])
+	if n.known {
+		hit := topk.Hit{Hash: t.clientHash(n.client[:]), Key: n.client[:], Marked: n.refused}
+		t.slot.add(ByClient, hit)
+		if len(n.shadow) > 0 {
+			t.slot.add(ByShadow, hit)
 		}
 	}
-	if client {
-		t.entries[min(d.Client.Chain.Entries, weir.ManyEntries)]++
-		if shadow {
-			t.slot.add(ByShadow, hits[ByClient])
-		}
+	if key := n.of(group); len(key) > 0 {
+		t.slot.add(ByPath, topk.Hit{Hash: maphash.Bytes(t.seed, key), Key: key, Marked: n.refused})
 	}
-	t.seconds.add(at.Unix(), o.Duration, refused, shadow)
-	t.mu.Unlock()
 }
 
 // clientHash folds what identifies a client into 64 bits by one multiplication with secret numbers, a third of
@@ -139,12 +138,12 @@ func (t *talkers) clientHash(key []byte) uint64 {
 	return hi ^ lo
 }
 
-func (t *talkers) ruleHit(b []byte, r *weir.Rule, refused bool) topk.Hit {
+func (t *talkers) ruleHit(r *weir.Rule) topk.Hit {
 	name := noRule
 	if r != nil {
 		name = r.Name
 	}
-	return topk.Hit{Hash: maphash.String(t.seed, name), Key: append(b, cut(name, topk.KeyBytes)...), Marked: refused}
+	return topk.Hit{Hash: maphash.String(t.seed, name), Key: []byte(cut(name, topk.KeyBytes))}
 }
 
 // turn begins the slot of that number unless it began already. Requests end in no order: what ended

@@ -79,7 +79,10 @@ type TopQuery struct {
 }
 
 // Top returns who came most often.
-func (j *Journal) Top(q TopQuery) Top { return j.talkers.top(j.now(), q) }
+func (j *Journal) Top(q TopQuery) Top {
+	j.settle()
+	return j.talkers.top(j.now(), q)
+}
 
 func (t *talkers) top(now time.Time, q TopQuery) Top {
 	t.reading.Lock()
@@ -180,7 +183,10 @@ type Use struct {
 }
 
 // Use returns what the client did of which key is the text that it is counted under.
-func (j *Journal) Use(key string, within Window) Use { return j.talkers.use(j.now(), key, within) }
+func (j *Journal) Use(key string, within Window) Use {
+	j.settle()
+	return j.talkers.use(j.now(), key, within)
+}
 
 func (t *talkers) use(now time.Time, key string, within Window) Use {
 	t.reading.Lock()

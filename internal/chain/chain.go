@@ -70,13 +70,14 @@ func New(cfg Config) *Monitor {
 	return &Monitor{cfg: cfg, seed: maphash.MakeSeed()}
 }
 
-// Observe counts a request whose client was resolved. It allocates nothing.
-func (m *Monitor) Observe(now time.Time, req *weir.Request, c *weir.Client) {
-	s := m.sight(req, c)
+// Add counts requests that were seen, the oldest first. It allocates nothing.
+func (m *Monitor) Add(sights ...*Sight) {
 	m.mu.Lock()
-	m.turn(now)
-	m.current.add(now, &s)
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	for _, s := range sights {
+		m.turn(s.at)
+		m.current.add(s)
+	}
 }
 
 // Findings returns what is the matter at now, in the order of the codes. A window says nothing

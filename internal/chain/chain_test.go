@@ -336,7 +336,7 @@ func TestObservingAllocatesNothing(t *testing.T) {
 	req := forwarded("10.0.0.1:1", "198.51.100.1, 203.0.113.7, 10.0.0.9", "agent").request()
 	var c weir.Client
 	site.resolver.Resolve(req, &c)
-	if n := testing.AllocsPerRun(500, func() { site.monitor.Observe(start, req, &c) }); n != 0 {
+	if n := testing.AllocsPerRun(500, func() { observe(site.monitor, start, req, &c) }); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
@@ -370,7 +370,7 @@ func BenchmarkObserve(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				m.Observe(start, reqs[i%512], &clients[i%512])
+				observe(m, start, reqs[i%512], &clients[i%512])
 			}
 		})
 	}
@@ -381,7 +381,7 @@ func TestAMonitorNeedsNoHelp(t *testing.T) {
 	m := chain.New(chain.Config{FromRight: 2, Strategy: "from_right"})
 	req := &weir.Request{Peer: netip.MustParseAddr("10.0.0.1")}
 	for range chain.Enough {
-		m.Observe(start, req, &weir.Client{Source: weir.Unresolved, Chain: weir.Chain{Codes: weir.ChainShort, Entries: 1}})
+		observe(m, start, req, &weir.Client{Source: weir.Unresolved, Chain: weir.Chain{Codes: weir.ChainShort, Entries: 1}})
 	}
 	wantCodes(t, m.Findings(start), "chain.short")
 }

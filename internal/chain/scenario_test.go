@@ -93,11 +93,18 @@ func (v visit) request() *weir.Request {
 	return req
 }
 
+// observe shows a request to m.
+func observe(m *chain.Monitor, now time.Time, req *weir.Request, c *weir.Client) {
+	var s chain.Sight
+	m.See(&s, now, req, c)
+	m.Add(&s)
+}
+
 func (s site) see(now time.Time, v visit) {
 	req := v.request()
 	var c weir.Client
 	s.resolver.Resolve(req, &c)
-	s.monitor.Observe(now, req, &c)
+	observe(s.monitor, now, req, &c)
 }
 
 // forwarded is a visit through a proxy at peer with that X-Forwarded-For.

@@ -11,8 +11,9 @@ import (
 // maxAgent is how much of a User-Agent tells it from others, in bytes.
 const maxAgent = 256
 
-// A sight is what the monitor takes from one request.
-type sight struct {
+// A Sight is what a monitor takes from one request.
+type Sight struct {
+	at      time.Time
 	source  weir.Source
 	codes   weir.Codes
 	entries uint8
@@ -28,10 +29,11 @@ type sight struct {
 	nearest bool   // the rightmost entry is a public address of no known proxy
 }
 
-// sight reads everything that needs no lock.
-func (m *Monitor) sight(req *weir.Request, c *weir.Client) sight {
-	s := sight{
-		source: c.Source, codes: c.Chain.Codes, entries: min(c.Chain.Entries, weir.ManyEntries),
+// See makes s what is to be seen of a request that was made at now and whose client was resolved. It waits for
+// nobody, allocates nothing, and keeps nothing of the request.
+func (m *Monitor) See(s *Sight, now time.Time, req *weir.Request, c *weir.Client) {
+	*s = Sight{
+		at: now, source: c.Source, codes: c.Chain.Codes, entries: min(c.Chain.Entries, weir.ManyEntries),
 		peer: req.Peer, client: c.Prefix, left: c.Chain.Left,
 		private: c.Chain.Codes&weir.ClientPrivate != 0,
 	}
@@ -52,13 +54,12 @@ func (m *Monitor) sight(req *weir.Request, c *weir.Client) sight {
 		s.proxy = m.cfg.KnownProxy(c.Addr)
 	}
 	if m.cfg.FromRight > 1 {
-		m.lookNearest(req, &s)
+		m.lookNearest(req, s)
 	}
-	return s
 }
 
 // lookNearest looks at the entry where the outermost proxy but one should stand.
-func (m *Monitor) lookNearest(req *weir.Request, s *sight) {
+func (m *Monitor) lookNearest(req *weir.Request, s *Sight) {
 	a := m.cfg.Nearest(req)
 	if a.IsValid() && !local(a) && m.cfg.KnownProxy(a) == "" {
 		s.nearest, s.nearestHash = true, m.hash(a)
@@ -109,7 +110,7 @@ type window struct {
 }
 
 // add counts s.
-func (w *window) add(now time.Time, s *sight) {
+func (w *window) add(s *Sight) {
 	w.requests++
 	w.sources[s.source]++
 	for bits, i := s.codes, 0; bits != 0; bits, i = bits>>1, i+1 {
@@ -127,11 +128,11 @@ func (w *window) add(now time.Time, s *sight) {
 		w.nearest.add(s.nearestHash)
 	}
 	w.addClass(s)
-	w.addEntries(now, s.entries)
+	w.addEntries(s.at, s.entries)
 }
 
 // addClass counts what kind of address was resolved.
-func (w *window) addClass(s *sight) {
+func (w *window) addClass(s *Sight) {
 	if s.proxy != "" {
 		w.proxies++
 		w.proxyName = s.proxy
