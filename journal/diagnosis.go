@@ -37,7 +37,7 @@ func newDiagnosis(c chain.Config) *diagnosis {
 func (g *diagnosis) see(n *note, d *weir.Decision) {
 	n.seen = n.known && !n.again && d.Reason != weir.Disabled
 	if n.seen {
-		g.monitor.Load().See(&n.sight, d.At, &d.Request, &d.Client)
+		g.monitor.Load().See(&n.sight, d, n.clientHash)
 	}
 }
 

@@ -48,9 +48,10 @@ type note struct {
 	known                    bool // somebody looked for the client
 	seen                     bool // by the chain diagnosis
 
-	client [clientBytes]byte // as appendClient writes it, if it is known
-	sight  chain.Sight
-	shadow []string // names of the shadow limits that would have refused
+	client     clientKey // if it is known
+	clientHash uint64    // of whom it identifies
+	sight      chain.Sight
+	shadow     []string // names of the shadow limits that would have refused
 
 	ends [texts]uint16 // of each text; one begins where the one before it ends
 	text [maxMethod + maxHost + maxPath + topk.KeyBytes]byte
@@ -91,7 +92,10 @@ func (n *note) fill(d *weir.Decision, o weir.Outcome) {
 	n.rule, n.action, n.reason, n.degraded = d.Rule, d.Action, d.Reason, d.Degraded
 	n.again, n.refused = d.Reason == weir.AskedBefore, d.Refused()
 	n.hits, n.responses = int32(len(d.Hits)), int32(len(d.Statuses))
-	n.verdict, n.ruleset = d.Inspection.Verdict, rulesetIndex(d.Inspection.Ruleset)
+	n.verdict, n.ruleset = d.Inspection.Verdict, uint8(len(rulesets))
+	if set := d.Inspection.Ruleset; set != "" {
+		n.ruleset = rulesetIndex(set)
+	}
 	n.front = frontIndex(d.Request.Front)
 	n.fillClient(&d.Client)
 	n.fillLimit(d)
@@ -101,7 +105,7 @@ func (n *note) fill(d *weir.Decision, o weir.Outcome) {
 func (n *note) fillClient(c *weir.Client) {
 	if n.known = hasClient(c); n.known {
 		n.source, n.entries = c.Source, min(c.Chain.Entries, weir.ManyEntries)
-		appendClient(n.client[:0], c)
+		n.client.write(c)
 	}
 }
 

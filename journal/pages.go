@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirgate/weir"
 )
@@ -50,7 +51,7 @@ func (p *pages) of(d *weir.Decision) *page {
 
 // note writes a note about d.
 func (j *Journal) note(d *weir.Decision, o weir.Outcome) {
-	ended := d.At.Add(o.Duration).Unix()
+	ended := d.At.Unix() + (int64(d.At.Nanosecond())+int64(o.Duration))/int64(time.Second)
 	if newest := j.pages.newest.Load(); ended > newest && j.pages.newest.CompareAndSwap(newest, ended) {
 		j.settle() // so that what belongs to a second is counted in it
 	}
@@ -59,6 +60,7 @@ func (j *Journal) note(d *weir.Decision, o weir.Outcome) {
 	n := p.notes[p.used]
 	n.number, n.ended = j.ring.last.Add(1), ended
 	n.fill(d, o)
+	n.clientHash = j.talkers.clientHash(&n.client)
 	j.diagnosis.see(n, d)
 	if p.used++; p.used == pageNotes {
 		j.tell(p)

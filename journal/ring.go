@@ -113,7 +113,7 @@ func (n *note) entry() Entry {
 		Shadow: append([]string{}, n.shadow...), Degraded: n.degraded, Duration: n.duration.Seconds(),
 	}
 	if n.known {
-		c := readClient(string(n.client[:]))
+		c := n.client.read()
 		e.Client, e.Source = c.Key(), c.Source.String()
 	}
 	if n.rule != nil {

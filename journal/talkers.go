@@ -73,7 +73,7 @@ func (y *tally) begin(number int64) {
 // there already; readers and Run make finished slots part of the windows.
 type talkers struct {
 	seed   maphash.Seed
-	secret [2]uint64 // of clients' hashes
+	secret [3]uint64 // of clients' hashes
 
 	mu      sync.Mutex // held for a page of notes
 	slot    *tally
@@ -87,7 +87,7 @@ type talkers struct {
 
 func newTalkers() *talkers {
 	return &talkers{
-		seed: maphash.MakeSeed(), secret: [2]uint64{rand.Uint64(), rand.Uint64()}, slot: new(tally), windows: newWindows(),
+		seed: maphash.MakeSeed(), secret: [3]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64() | 1}, slot: new(tally), windows: newWindows(),
 		closed: make([]*tally, 0, mostClosed), free: make([]*tally, 0, mostClosed),
 	}
 }
@@ -96,54 +96,71 @@ func newTalkers() *talkers {
 func (t *talkers) take(notes []*note) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	rule, ruled := notes[0].rule, t.ruleHit(notes[0].rule)
+	for len(notes) > 0 {
+		n := 1
+		for n < len(notes) && notes[n].rule == notes[0].rule && slotOf(notes[n]) == slotOf(notes[0]) {
+			n++
+		}
+		t.add(notes[:n])
+		notes = notes[n:]
+	}
+}
+
+// slotOf is the number of the slot in which n ended.
+func slotOf(n *note) int64 { return n.ended / int64(slotTime/time.Second) }
+
+// add counts notes of one rule that ended in one slot.
+func (t *talkers) add(notes []*note) {
+	t.turn(slotOf(notes[0]))
+	var memory [topk.KeyBytes]byte
+	rule := t.ruleHit(memory[:0], notes[0].rule)
 	for _, n := range notes {
 		if n.again {
 			continue
 		}
-		if n.rule != rule {
-			rule, ruled = n.rule, t.ruleHit(n.rule)
+		refused := uint64(0)
+		if n.refused {
+			refused = 1
 		}
-		ruled.Marked = n.refused
-		t.turn(n.ended / int64(slotTime/time.Second))
-		t.slot.add(ByRule, ruled)
-		t.add(n)
+		rule.Times, rule.Marked = rule.Times+1, rule.Marked+refused
+		t.addClient(n, refused)
+		if key := n.of(group); len(key) > 0 {
+			t.slot.add(ByPath, topk.Hit{Hash: maphash.Bytes(t.seed, key), Key: key, Times: 1, Marked: refused})
+		}
 		t.seconds.add(n)
 	}
-}
-
-// add counts n in the slot that is under way.
-func (t *talkers) add(n *note) {
-	t.slot.requests++
-	if n.refused {
-		t.slot.refused++
-	}
-	if n.known {
-		hit := topk.Hit{Hash: t.clientHash(n.client[:]), Key: n.client[:], Marked: n.refused}
-		t.slot.add(ByClient, hit)
-		if len(n.shadow) > 0 {
-			t.slot.add(ByShadow, hit)
-		}
-	}
-	if key := n.of(group); len(key) > 0 {
-		t.slot.add(ByPath, topk.Hit{Hash: maphash.Bytes(t.seed, key), Key: key, Marked: n.refused})
+	if rule.Times > 0 {
+		t.slot.add(ByRule, rule)
+		t.slot.requests, t.slot.refused = t.slot.requests+rule.Times, t.slot.refused+rule.Marked
 	}
 }
 
-// clientHash folds what identifies a client into 64 bits by one multiplication with secret numbers, a third of
-// what maphash takes.
-func (t *talkers) clientHash(key []byte) uint64 {
+func (t *talkers) addClient(n *note, refused uint64) {
+	if !n.known {
+		return
+	}
+	hit := topk.Hit{Hash: n.clientHash, Key: n.client[:], Times: 1, Marked: refused}
+	t.slot.add(ByClient, hit)
+	if len(n.shadow) > 0 {
+		t.slot.add(ByShadow, hit)
+	}
+}
+
+// clientHash folds what identifies a client into 64 bits by multiplications with secret numbers, half of what maphash
+// takes. One alone would spread neighbours more evenly than chance, by which the chain diagnosis counts them.
+func (t *talkers) clientHash(key *clientKey) uint64 {
 	tail := uint64(key[0])<<8 | uint64(key[17])
 	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(key[1:9])^tail^t.secret[0], binary.LittleEndian.Uint64(key[9:17])^t.secret[1])
+	hi, lo = bits.Mul64(hi^lo, t.secret[2])
 	return hi ^ lo
 }
 
-func (t *talkers) ruleHit(r *weir.Rule) topk.Hit {
+func (t *talkers) ruleHit(b []byte, r *weir.Rule) topk.Hit {
 	name := noRule
 	if r != nil {
 		name = r.Name
 	}
-	return topk.Hit{Hash: maphash.String(t.seed, name), Key: []byte(cut(name, topk.KeyBytes))}
+	return topk.Hit{Hash: maphash.String(t.seed, name), Key: append(b, cut(name, topk.KeyBytes)...)}
 }
 
 // turn begins the slot of that number unless it began already. Requests end in no order: what ended

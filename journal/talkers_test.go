@@ -187,9 +187,28 @@ func TestClientsAreWrittenAndRead(t *testing.T) {
 		{Source: weir.Unresolved, ViaUnix: true},
 		{Source: weir.Unresolved},
 	} {
-		got := readClient(string(appendClient(nil, &c)))
+		var key clientKey
+		key.write(&c)
+		got := key.read()
 		if diff := cmp.Diff(c, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+// Neighbours are spread as by chance: 250 hashes hit about 222 of 1024 places, wherever the addresses differ.
+func TestNeighboursAreSpread(t *testing.T) {
+	for range 20 {
+		talkers := newTalkers() // with other secrets
+		for octet := 1; octet < 17; octet++ {
+			key, places := clientKey{17: 128}, map[uint64]bool{}
+			for i := range 250 {
+				key[octet] = byte(i)
+				places[talkers.clientHash(&key)>>54] = true
+			}
+			if n := len(places); n < 195 || n > 245 {
+				t.Errorf("250 addresses that differ in octet %d hit %d places, want about 222", octet, n)
+			}
 		}
 	}
 }

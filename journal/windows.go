@@ -118,7 +118,8 @@ func (q TopQuery) order(a, b topk.Item) int {
 func (q TopQuery) talker(item topk.Item, pieces []tally) Talker {
 	t := Talker{Key: item.Key, Requests: item.Hits, Error: item.Error, Refused: item.Marked}
 	if q.By == ByClient || q.By == ByShadow {
-		c := readClient(item.Key)
+		key := clientKey([]byte(item.Key))
+		c := key.read()
 		t.Key, t.Source = c.Key(), c.Source.String()
 	}
 	for i := range pieces {
@@ -201,6 +202,8 @@ func (t *talkers) use(now time.Time, key string, within Window) Use {
 	if !ok {
 		return Use{}
 	}
-	item := sum.Get(t.clientHash(appendClient(nil, &c)))
+	var client clientKey
+	client.write(&c)
+	item := sum.Get(t.clientHash(&client))
 	return Use{item.Hits, item.Error, item.Marked}
 }

@@ -94,14 +94,14 @@ func (m *Monitor) Findings(now time.Time) []Finding {
 
 // turn begins a new window if the current one is over. A clock that went back a little does not.
 func (m *Monitor) turn(now time.Time) {
-	if m.current.requests > 0 && now.Sub(m.current.began) < Window {
+	if m.current.requests > 0 && now.Before(m.current.ends) {
 		return
 	}
 	if m.current.requests >= Enough {
 		m.held = m.judge(&m.current)
 		m.before = m.current.usualEntries()
 	}
-	m.current = window{began: now}
+	m.current = window{began: now, ends: now.Add(Window)}
 }
 
 // since returns when the finding of that code that is held began, or otherwise.

@@ -3,6 +3,7 @@ package chain_test
 import (
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"os"
 	"slices"
@@ -93,10 +94,14 @@ func (v visit) request() *weir.Request {
 	return req
 }
 
+var clients = maphash.MakeSeed()
+
 // observe shows a request to m.
 func observe(m *chain.Monitor, now time.Time, req *weir.Request, c *weir.Client) {
 	var s chain.Sight
-	m.See(&s, now, req, c)
+	d := weir.Decision{At: now, Request: *req, Client: *c}
+	var key [64]byte
+	m.See(&s, &d, maphash.Bytes(clients, c.AppendKey(key[:0])))
 	m.Add(&s)
 }
 
