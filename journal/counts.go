@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -47,7 +48,7 @@ type counts struct {
 	local             uint64 // those of them that the local store answered
 	upstreamFailures  uint64
 
-	durations, upstream histogram // seconds
+	durations, upstream histogram
 	inspections         [len(rulesets)]histogram
 	chainEntries        histogram
 }
@@ -68,13 +69,16 @@ type ruleCounts struct {
 	blocks    blockCounts
 }
 
+// perSecond is the unit of histograms of durations.
+const perSecond = float64(time.Second)
+
 func newCounts(rules, faults []string, hash string) *counts {
 	c := &counts{
-		faults: newFaultCounts(faults), durations: newHistogram(waits()...), upstream: newHistogram(waits()...),
-		chainEntries: newHistogram(prometheus.LinearBuckets(0, 1, weir.ManyEntries)...),
+		faults: newFaultCounts(faults), durations: newHistogram(perSecond, waits()...), upstream: newHistogram(perSecond, waits()...),
+		chainEntries: newHistogram(1, prometheus.LinearBuckets(0, 1, weir.ManyEntries)...),
 	}
 	for i := range c.inspections {
-		c.inspections[i] = newHistogram(.00001, .000025, .0001, .00025, .001, .0025, .01, .025, .05, .1, .25, 1)
+		c.inspections[i] = newHistogram(perSecond, .00001, .000025, .0001, .00025, .001, .0025, .01, .025, .05, .1, .25, 1)
 	}
 	c.rules.Store(&ruleSet{none: &ruleCounts{label: noRule}, other: &ruleCounts{label: other}})
 	c.setRules(rules)
@@ -143,22 +147,22 @@ func (c *counts) add(n *note) {
 	c.requests++
 	c.answers[n.class]++
 	c.verdicts[n.verdict]++
-	c.durations.add(n.duration.Seconds())
+	c.durations.add(int64(n.duration))
 	if n.refused {
 		c.refused++
 	}
 	if n.known {
 		c.resolutions[n.source]++
-		c.chainEntries.add(float64(n.entries))
+		c.chainEntries.add(int64(n.entries))
 	}
 	if n.failed {
 		c.upstreamFailures++
 	}
 	if n.upstream > 0 {
-		c.upstream.add(n.upstream.Seconds())
+		c.upstream.add(int64(n.upstream))
 	}
 	if int(n.ruleset) < len(rulesets) {
-		c.inspections[n.ruleset].add(n.inspected.Seconds())
+		c.inspections[n.ruleset].add(int64(n.inspected))
 	}
 }
 

@@ -59,48 +59,53 @@ const (
 // names one thing: a number, more than 2 digits, more than 24 bytes, or bytes that are no words of a program's.
 // It appends at most [topk.KeyBytes].
 func appendFolded(b []byte, path string) []byte {
-	for segments := 0; len(path) > 0; segments++ {
-		if segments == mostSegments {
-			return append(b, "/*"...)
-		}
+	if path != "" && path[0] != '/' {
+		b = append(b, '/')
+	}
+	from, at := 0, 0 // path[from:at] stays as it is
+	for segments := 0; at < len(path); segments++ {
 		slash := 0
-		if path[0] == '/' {
+		if path[at] == '/' {
 			slash = 1
 		}
-		n, named := segment(path[slash:])
-		switch {
-		case len(b)+1+n > topk.KeyBytes-2:
-			return append(b, "/*"...)
-		case named:
-			b = append(b, "/*"...)
-		case slash == 0:
-			b = append(append(b, '/'), path[:n]...)
-		default:
-			b = append(b, path[:1+n]...)
+		n, named := segment(path[at+slash:])
+		end := at + slash + n
+		full := segments == mostSegments || len(b)+end-from > topk.KeyBytes-2
+		if full || named {
+			b = append(append(b, path[from:at]...), "/*"[1-slash:]...)
+			from = end
 		}
-		path = path[slash+n:]
+		if full {
+			return b
+		}
+		at = end
 	}
-	return b
+	return append(b, path[from:]...)
 }
 
 // segment returns the length of the segment that path begins with, and whether it names one thing.
 func segment(path string) (n int, named bool) {
-	seen := letters(0)
-	for n < len(path) && path[n] != '/' {
-		if n == mostLetters {
-			if end := strings.IndexByte(path[n:], '/'); end >= 0 {
-				return n + end, true
-			}
-			return len(path), true
+	head, seen := path[:min(len(path), mostLetters+1)], letters(0)
+	n = len(head)
+	for i := range len(head) {
+		c := head[i]
+		if c == '/' {
+			n = i
+			break
 		}
-		seen += letterOf[path[n]]
-		n++
+		seen += letterOf[c]
+	}
+	if n > mostLetters {
+		if end := strings.IndexByte(path[n:], '/'); end >= 0 {
+			return n + end, true
+		}
+		return len(path), true
 	}
 	digits := seen / digit % odd
 	return n, seen >= odd || digits > mostDigits || digits > 0 && seen%digit == 0
 }
 
-// letters are how many of each kind there are in at most mostLetters bytes.
+// letters are how many of each kind there are in at most mostLetters + 1 bytes.
 type letters uint32
 
 const (

@@ -24,8 +24,8 @@ type Point struct {
 
 // A timeline is the last 10 minutes, by the second in which an answer ended.
 type timeline struct {
-	newest int64
 	kept   []second // nil until the first answer
+	newest *second  // nil likewise
 }
 
 type second struct {
@@ -38,12 +38,13 @@ type second struct {
 func (s *timeline) add(n *note) {
 	if s.kept == nil {
 		s.kept = make([]second, keptSeconds)
+		s.newest = &s.kept[0]
 	}
-	s.newest = max(s.newest, n.ended)
-	at := &s.kept[s.newest%keptSeconds]
-	if at.unix != s.newest {
-		*at = second{unix: s.newest}
+	if n.ended > s.newest.unix {
+		s.newest = &s.kept[n.ended%keptSeconds]
+		*s.newest = second{unix: n.ended}
 	}
+	at := s.newest
 	at.requests++
 	if n.refused {
 		at.refused++

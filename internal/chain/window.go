@@ -117,8 +117,12 @@ func (w *window) add(s *Sight) {
 	if s.strayHash != 0 {
 		w.strays.add(s.strayHash, netip.PrefixFrom(s.stray, s.stray.BitLen()))
 	}
-	w.lefts.add(s.leftHash)
-	w.nearest.add(s.nearestHash)
+	if s.leftHash != 0 {
+		w.lefts.add(s.leftHash)
+	}
+	if s.nearestHash != 0 {
+		w.nearest.add(s.nearestHash)
+	}
 	w.addClass(s)
 	w.addEntries(s.at, s.entries)
 }
