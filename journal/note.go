@@ -20,8 +20,8 @@ const (
 // maxShadow is how many shadow limits' names are kept of one decision.
 const maxShadow = 8
 
-// A note is one decision and what became of it, copied: it points to nothing of the request. Rules and limits
-// are the configuration's.
+// A note is one decision and what became of it, copied: it points to nothing of the request. Rules and the names of
+// limits are the configuration's.
 type note struct {
 	number uint64 // counted from 1 since the start; 0 if nothing is noted
 	at     time.Time
@@ -30,8 +30,8 @@ type note struct {
 	duration, upstream, inspected time.Duration
 
 	rule            *weir.Rule
-	limit           *weir.Limit // the tightest, or nil
-	remaining       int64       // of that limit
+	limit           string // the tightest's name; empty if there is none
+	remaining       int64  // of that limit
 	retry           time.Duration
 	reason          weir.Reason
 	status          int
@@ -110,9 +110,9 @@ func (n *note) fillClient(c *weir.Client) {
 }
 
 func (n *note) fillLimit(d *weir.Decision) {
-	n.limit, n.remaining, n.retry = nil, 0, 0
+	n.limit, n.remaining, n.retry = "", 0, 0
 	if t := tightest(d); t != nil {
-		n.limit, n.remaining, n.retry = t.Limit, t.Remaining, t.RetryAfter
+		n.limit, n.remaining, n.retry = t.Limit.Name, t.Remaining, t.RetryAfter
 	}
 	if d.Ban != nil {
 		n.retry = d.RetryAfter()

@@ -109,7 +109,7 @@ func (n *note) entry() Entry {
 		Time: n.at, Front: frontNames[n.front],
 		Method: string(n.of(method)), Host: string(n.of(host)), Path: string(n.of(path)),
 		Action: n.action.String(), Reason: string(n.reason), Status: n.status,
-		Remaining: n.remaining, RetryAfter: wait(n.retry),
+		Limit: n.limit, Remaining: n.remaining, RetryAfter: wait(n.retry),
 		Shadow: append([]string{}, n.shadow...), Degraded: n.degraded, Duration: n.duration.Seconds(),
 	}
 	if n.known {
@@ -118,9 +118,6 @@ func (n *note) entry() Entry {
 	}
 	if n.rule != nil {
 		e.Rule = n.rule.Name
-	}
-	if n.limit != nil {
-		e.Limit = n.limit.Name
 	}
 	return e
 }
