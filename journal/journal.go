@@ -156,8 +156,9 @@ func Discard() *Journal {
 }
 
 // Record notes a decision and what became of it. It keeps nothing of d after it returned, allocates
-// nothing unless it writes a log line, and waits for nobody else's request. Another ask about a request
-// that was decided before is no other request: it stands in the ring, and in a count of its own.
+// nothing unless it writes a log line, and waits for nobody but for the microseconds in which somebody reads or
+// adds up a page. Another ask about a request that was decided before is no other request: it stands in the ring,
+// and in a count of its own.
 func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 	if j.quiet {
 		return

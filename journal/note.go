@@ -37,7 +37,7 @@ type note struct {
 	status          int
 	hits, responses int32 // asked of the store, and answered
 
-	front, class, ruleset uint8 // places in frontNames, counts.answers and rulesets; what has none is the last
+	front, class, ruleset uint8 // places in frontNames, counts.answers and rulesets; none: their number
 	action                weir.Action
 	verdict               weir.Verdict
 	source                weir.Source

@@ -18,7 +18,7 @@ const (
 )
 
 // A page is what Record writes to. Once it is full, or before anything is read, it is told to all that keep
-// something: they take their locks and fetch their memory once for many decisions.
+// something: they take their locks and fetch their memory once for many decisions. No reader sees a difference.
 type page struct {
 	mu    sync.Mutex
 	used  int
@@ -26,9 +26,8 @@ type page struct {
 	_     [48]byte // so that two processors do not share a cache line
 }
 
-// pages are a power of two.
 type pages struct {
-	list   []page
+	list   []page       // a power of two of them
 	newest atomic.Int64 // the newest second in which an answer ended
 }
 
@@ -49,7 +48,8 @@ func (p *pages) of(d *weir.Decision) *page {
 	return &p.list[hash>>32&uint64(len(p.list)-1)]
 }
 
-// note writes a note about d.
+// note writes a note about d. Its number is given while its page is locked, so that who reads the last number and
+// settles then has all up to it.
 func (j *Journal) note(d *weir.Decision, o weir.Outcome) {
 	ended := d.At.Unix() + (int64(d.At.Nanosecond())+int64(o.Duration))/int64(time.Second)
 	if newest := j.pages.newest.Load(); ended > newest && j.pages.newest.CompareAndSwap(newest, ended) {

@@ -43,7 +43,7 @@ func TestEveryReaderReadsAll(t *testing.T) {
 		},
 	}
 	for name, read := range readers {
-		for _, recorded := range []int{0, 1, pageNotes, 2*pageNotes - 1, 2*pageNotes, 2*pageNotes + 1, 200} {
+		for _, recorded := range []int{0, 1, pageNotes, 2*pageNotes - 1, 2 * pageNotes, 2*pageNotes + 1, 200} {
 			j := New(Options{Rules: []string{"search"}, Now: func() time.Time { return noon.Add(time.Second) }})
 			one, other := refused(search, weir.Reject), refused(search, weir.Reject)
 			one.Degraded, other.Degraded = true, true
