@@ -43,8 +43,8 @@ func newPages() *pages {
 // of returns a page for d. Decisions are used again by the processor that used them last, so that their memory
 // tells which page that processor wrote to before.
 func (p *pages) of(d *weir.Decision) *page {
-	const spread = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: neighbours fall apart
-	hash := uint64(reflect.ValueOf(d).Pointer()) * spread
+	const golden = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: neighbours fall apart
+	hash := uint64(reflect.ValueOf(d).Pointer()) * golden
 	return &p.list[hash>>32&uint64(len(p.list)-1)]
 }
 
