@@ -71,7 +71,7 @@ func (c *Conn) beginRead() bool {
 	return true
 }
 
-// endRead reports whether a read ended before its time.
+// endRead reports whether a read ended before its time, by a deadline that was not its own.
 func (c *Conn) endRead(n int, err error) (early bool) {
 	r := &c.deadline
 	r.mu.Lock()
@@ -80,8 +80,9 @@ func (c *Conn) endRead(n int, err error) (early bool) {
 	if err == nil || n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
+	early = !r.told.Equal(r.until) && (r.until.IsZero() || time.Now().Before(r.until))
 	r.told = longAgo // it stands below for as long as nothing else is told
-	return r.until.IsZero() || time.Now().Before(r.until)
+	return early
 }
 
 // late reports whether err says that a header that had begun was not complete in time. net/http also
