@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
@@ -23,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // A house is a middleware with everything behind it but the handler.

@@ -29,7 +29,7 @@ rules:
   - {name: stream, path: /stream, body: skip}
   - {name: large, path: /large, max_body: 2MiB}
   - {name: once, path: /once, limits: [{rate: 0/1h}]}
-waf: {max_body: 64KiB}
+waf: {max_body: 64KiB, max_wait: 1m}
 `
 
 // bodies is a handler that notes what reached it.

@@ -21,13 +21,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/proctest"
-	"github.com/weirgate/weir/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is how long anything that must happen is waited for.
 const patience = 30 * time.Second

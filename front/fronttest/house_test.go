@@ -9,18 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/internal/enginetest"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/proctest"
-	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // A house is an engine with a journal, for fronts to stand before.
 type house struct {

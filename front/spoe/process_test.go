@@ -37,10 +37,13 @@ type plan struct {
 	agents []*house
 	edit   func(string) string // of haproxy-spoe.cfg, if not nil
 	ask    func(string) string // of weir-spoe.conf, if not nil
-	// hasty waits for an answer as long as is shipped, 50 ms, and not for so long that a machine which
+	// hasty waits for an agent as long as is shipped, 50 or 100 ms, and not for so long that a machine which
 	// tests other things at the same time makes no difference.
 	hasty bool
 }
+
+// patiently has HAProxy wait for agents.
+var patiently = strings.NewReplacer("timeout processing 50ms", "timeout processing 20s", "timeout hello 100ms", "timeout hello 20s")
 
 // failClosed takes the comment from the line that refuses where there was no decision.
 func failClosed(config string) string {
@@ -71,7 +74,7 @@ func (p plan) configure(t testing.TB, dir, app string) (listen string) {
 	config = edited(t, config, p.edit)
 	questions := edited(t, shipped(t, "weir-spoe.conf"), p.ask)
 	if !p.hasty {
-		questions = strings.Replace(questions, "timeout processing 50ms", "timeout processing 5s", 1)
+		questions = patiently.Replace(questions)
 	}
 	for name, text := range map[string]string{"main.cfg": mainConfig, "haproxy-spoe.cfg": config, "weir-spoe.conf": questions} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -4,6 +4,7 @@ package proctest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -158,6 +159,20 @@ func Free(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return addr
+}
+
+// QuietAddress returns an address of 127.0.0.1 that nobody listens on, for who can be nowhere else. Its port is none
+// of those that a system gives to connections and to who listens on port 0 (from 32768 on, ip(7)), so that nobody takes
+// it before the program does, or while the program is away.
+func QuietAddress() (string, error) {
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_768)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String(), nil
+		}
+	}
+	return "", errors.New("no port is free")
 }
 
 // Need skips the test where a program is not installed, and returns where it is.
