@@ -190,11 +190,17 @@ func (x *headers) tell(h http.Header, in *http.Request, by asker) {
 }
 
 // scheme is what the client used: as a trusted proxy says, which may have ended TLS, else as the
-// listener saw it.
+// listener saw it. Traefik tells of WebSockets by theirs, which many services do not know.
 func scheme(in http.Header, by asker) string {
 	said := in["X-Forwarded-Proto"]
-	if by.Client.Source != weir.Direct && len(said) == 1 && (said[0] == "http" || said[0] == "https") {
-		return said[0]
+	if by.Client.Source == weir.Direct || len(said) != 1 {
+		return by.Request.Scheme
+	}
+	switch strings.ToLower(said[0]) { // RFC 3986 section 3.1
+	case "http", "ws":
+		return "http"
+	case "https", "wss":
+		return "https"
 	}
 	return by.Request.Scheme
 }
