@@ -379,12 +379,17 @@ func TestErrorsOfTheUpstream(t *testing.T) {
 		_, _ = http.ReadRequest(bufio.NewReader(c))
 		io.WriteString(c, "what?\r\n\r\n")
 	})
+	noStatus := raw(t, func(c net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(c))
+		io.WriteString(c, "HTTP/1.1 099 ?\r\nContent-Length: 0\r\n\r\n")
+	})
 	tests := []struct {
 		upstream string
 		want     int
 	}{
 		{"http://" + closedPort(t), 502},
 		{garbage, 502},
+		{noStatus, 502},
 		{silent, 504},
 	}
 	for _, x := range tests {
