@@ -257,6 +257,25 @@ func TestContinueIsTheUpstreams(t *testing.T) {
 	}
 }
 
+// Whose body is inspected was told to go on by us: the upstream is not asked to, nor waited for, and its
+// word does not come as a second one.
+func TestContinueIsOursWhereTheBodyIsRead(t *testing.T) {
+	h := build(t, plan{yaml: watchOnly + "waf: {ruleset: fast}\n", upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // which tells who asked to
+		echo(w, r)
+	})})
+	c := h.dial()
+	io.WriteString(c, lines("POST / HTTP/1.1", "Host: a", "Expect: 100-continue", "Content-Length: 3", "", ""))
+	r := bufio.NewReader(c)
+	if answer, err := http.ReadResponse(r, nil); err != nil || answer.StatusCode != 100 {
+		t.Fatalf("want 100 Continue: %v %v", answer, err)
+	}
+	io.WriteString(c, "a=b")
+	if answer, body, _ := h.hear(r); answer.StatusCode != 200 || strings.Contains(body, "Expect") {
+		t.Errorf("%d, and the upstream got\n%s", answer.StatusCode, body)
+	}
+}
+
 // An upstream that answers before it has read the body is heard at once.
 func TestEarlyAnswer(t *testing.T) {
 	h := build(t, plan{upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
