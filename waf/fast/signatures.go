@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
 )
 
@@ -53,7 +54,7 @@ func signatures() []signature {
 		case "rfi":
 			s.parts = parts(feed.Query, feed.Form)
 		case "ssrf_loopback":
-			s.unless = isOwnCallback
+			s.unless = waf.OwnCallback
 		case "lfi":
 			if strings.HasPrefix(s.word, ".") {
 				s.near = beginsName
@@ -153,20 +154,6 @@ func beginsText(text string, begin, _ int) bool { return strings.TrimSpace(text[
 
 // beginsName: no name goes on here, as it does in repo.git/HEAD.
 func beginsName(text string, begin, _ int) bool { return begin == 0 || !isWord(text[begin-1]) }
-
-// isOwnCallback: the word tells an authorization server where a program on the asker's own machine listens (RFC
-// 8252 section 7.3). It is the asker's browser that is sent there.
-func isOwnCallback(name, text string, begin int) bool {
-	uri := text[begin:]
-	if !strings.HasPrefix(uri, "http://127.0.0.1:") && !strings.HasPrefix(uri, "http://[::1]:") {
-		return false
-	}
-	switch name[strings.LastIndexByte(name, '/')+1:] {
-	case "redirect_uri", "redirect_uris", "post_logout_redirect_uri", "post_logout_redirect_uris":
-		return begin == 0
-	}
-	return strings.HasSuffix(text[:begin], "redirect_uri=") // the way back to it after a login
-}
 
 // isLoopback: the host of a URL is the machine itself, in any spelling of its address.
 func isLoopback(text string, _, end int) bool {
