@@ -130,13 +130,13 @@ func (x *headers) poses(name string, h http.Header, by asker) bool {
 	}
 	same := hyphened(name)
 	_, beside := h[same]
-	return beside || x.ours(same) || by.resolver.IsIdentity(same) || strings.HasPrefix(same, "X-Forwarded-")
+	return beside || x.ours(same) || otherTarget(same) || by.resolver.IsIdentity(same) || strings.HasPrefix(same, "X-Forwarded-")
 }
 
 // untrusted reports whether name, spelled with hyphens, is a field that nobody trusted has written.
 func (x *headers) untrusted(name string, by asker) bool {
 	switch {
-	case name == "X-Forwarded-Host" || name == "X-Forwarded-Proto":
+	case name == "X-Forwarded-Host" || name == "X-Forwarded-Proto", otherTarget(name):
 		return true // what there is to say we say
 	case by.resolver.IsIdentity(name):
 		return !by.resolver.Vouches(name, &by.Client)
@@ -147,6 +147,10 @@ func (x *headers) untrusted(name string, by asker) bool {
 	}
 	return false
 }
+
+// otherTarget reports whether some servers read the field called name in place of the request's path: then no
+// rule saw what is asked for (CVE-2018-14773).
+func otherTarget(name string) bool { return name == "X-Original-Url" || name == "X-Rewrite-Url" }
 
 // ours reports whether name, spelled with hyphens, is a field that only we may set. The middleware has
 // taken away those that came so spelled.

@@ -53,6 +53,10 @@ func TestWhatTheUpstreamIsTold(t *testing.T) {
 			[]string{"X-Forwarded-For: 6.6.6.6, 203.0.113.7", "X-Forwarded-Proto: https", "X-Forwarded-Port: 443", "X-Forwarded-Host: evil"},
 			[]string{"Host: a", "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Host: a", "X-Forwarded-Port: 443", "X-Forwarded-Proto: https",
 				"X-Real-Ip: 203.0.113.7"}},
+		{"another path than the one that was judged", behind, UpstreamOptions{},
+			[]string{"X-Forwarded-For: 203.0.113.7", "X-Original-URL: /login", "X_Rewrite.Url: /login", "X-Rewrite-URL: /login", "X-Original-Urls: /a"},
+			[]string{"Host: a", "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Host: a", "X-Forwarded-Proto: http", "X-Original-Urls: /a",
+				"X-Real-Ip: 203.0.113.7"}},
 		{"WebSockets behind Traefik", behind, UpstreamOptions{}, // a service that compares it with Origin refused them
 			[]string{"X-Forwarded-For: 203.0.113.7", "X-Forwarded-Proto: wss"},
 			[]string{"Host: a", "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Host: a", "X-Forwarded-Proto: https", "X-Real-Ip: 203.0.113.7"}},
