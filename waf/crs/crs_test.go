@@ -117,14 +117,15 @@ func TestOrdinaryClients(t *testing.T) {
 	}
 	const form, multi = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
 	for name, in := range map[string]waf.Input{
-		"a native program's login": asking("response_type=code&redirect_uri=" + url.QueryEscape("http://127.0.0.1:51004/callback")), // RFC 8252
-		"over IPv6":                asking("redirect_uri=" + url.QueryEscape("http://[::1]:51004/callback")),
-		"by name":                  asking("redirect_uri=" + url.QueryEscape("http://localhost:51004/")),
-		"its registration":         body("application/json", `{"redirect_uris":["http://127.0.0.1:8910/callback","http://localhost:1/"],"client_name":"cli"}`),
-		"its token":                body(form, "grant_type=authorization_code&redirect_uri="+url.QueryEscape("http://127.0.0.1:8910/callback")),
-		"a reader of PDF":          ranged("/a/b.PDF", 62), // coreruleset#499
-		"Retrofit":                 body(multi, "--b\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Transfer-Encoding: binary\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{\"b\":1}\r\n--b--\r\n"),
-		"five ranges":              ranged("/a.mp4", 5),
+		"a native program's login":   asking("response_type=code&redirect_uri=" + url.QueryEscape("http://127.0.0.1:51004/callback")), // RFC 8252
+		"over IPv6":                  asking("redirect_uri=" + url.QueryEscape("http://[::1]:51004/callback")),
+		"by name":                    asking("redirect_uri=" + url.QueryEscape("http://localhost:51004/")),
+		"its registration":           body("application/json", `{"redirect_uris":["http://127.0.0.1:8910/callback","http://localhost:1/"],"client_name":"cli"}`),
+		"its token":                  body(form, "grant_type=authorization_code&redirect_uri="+url.QueryEscape("http://127.0.0.1:8910/callback")),
+		"a reader of PDF":            ranged("/a/b.PDF", 62), // coreruleset#499
+		"Retrofit":                   body(multi, "--b\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Transfer-Encoding: binary\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{\"b\":1}\r\n--b--\r\n"),
+		"a file as file(1) names it": body(multi, "--b\r\nContent-Disposition: form-data; name=\"a\"; filename=\"b.png\"\r\nContent-Type: image/png; charset=binary\r\n\r\n\x89PNG\r\n--b--\r\n"),
+		"five ranges":                ranged("/a.mp4", 5),
 	} {
 		if r := inspect(t, w, in); r.Verdict == weir.Blocked {
 			t.Errorf("%s: %+v", name, r.Matches)
