@@ -19,9 +19,10 @@ func (s *Server) clientOf(c *call) (weir.Client, string, error) {
 	name := c.r.PathValue("key")
 	id, isKey := strings.CutPrefix(name, keyClient)
 	plan := c.query["plan"]
+	if err := isPlan(plan, s.snapshot().Policy.Plans()); err != nil {
+		return weir.Client{}, "", err
+	}
 	switch {
-	case plan != "" && !slices.Contains(s.snapshot().Policy.Plans(), plan):
-		return weir.Client{}, "", badRequest("plan: %s: there is no such plan", cut(plan))
 	case plan != "" && !isKey:
 		return weir.Client{}, "", badRequest("plan: only a client key:ID has one")
 	case isKey && id != "":
@@ -30,7 +31,7 @@ func (s *Server) clientOf(c *call) (weir.Client, string, error) {
 	}
 	client, ok := weir.ParseKey(name)
 	if !ok {
-		return client, "", badRequest("%s: want a client as it is counted, as in 203.0.113.7/32 or 2001:db8:1:2::/64, with the slash as %%2F, or key:ID", cut(name))
+		return client, "", badRequest("%s: want a client as it is counted, as in 203.0.113.7/32 or 2001:db8:1:2::/64, or key:ID", cut(name))
 	}
 	return client, name, nil
 }

@@ -57,7 +57,7 @@ client: {path: [{name: edge, cidrs: [127.0.0.0/8]}]}
 default: {limits: [{rate: 4/1h, per: client}]}
 `
 
-const twoAMinute = "domain: d\ndescriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: 2}}]\n"
+const twoAYear = "domain: d\ndescriptors: [{key: a, rate_limit: {unit: year, requests_per_unit: 2}}]\n"
 
 // withDescriptors is a plan of every front, and the file of its descriptors.
 func withDescriptors(t *testing.T, text string) (plan, string) {
@@ -80,7 +80,7 @@ func question(client, path string) *authpb.CheckRequest {
 // One client has one limit through the proxy, forward-auth, ext_authz and HAProxy's agent, and one record for each
 // request.
 func TestFrontsShareACount(t *testing.T) {
-	p, _ := withDescriptors(t, twoAMinute)
+	p, _ := withDescriptors(t, twoAYear)
 	h := build(t, p)
 	const client = "203.0.113.9"
 	authz := authpb.NewAuthorizationClient(h.dial("ext_authz.listen"))
@@ -102,7 +102,9 @@ func TestFrontsShareACount(t *testing.T) {
 		t.Errorf("got %v: want four that pass", got)
 	}
 	for front, want := range map[string]float64{"proxy": 1, "forward_auth": 1, "ext_authz": 1, "spoe": 1} {
-		if got := h.metric(fmt.Sprintf(`weir_decisions_total{action="pass",front=%q,rule="default"}`, front)); got != want {
+		series := fmt.Sprintf(`weir_decisions_total{action="pass",front=%q,rule="default"}`, front)
+		eventually(t, series, func() bool { return h.metric(series) >= want }) // an agent answers before it records
+		if got := h.metric(series); got != want {
 			t.Errorf("%s: %v passed by the metrics, want %v", front, got, want)
 		}
 	}
@@ -118,7 +120,7 @@ func oneOf(value string) *pb.RateLimitRequest {
 
 // One port serves gRPC, its health, and HTTP; they share a count.
 func TestRateLimitService(t *testing.T) {
-	p, _ := withDescriptors(t, twoAMinute)
+	p, _ := withDescriptors(t, twoAYear)
 	h := build(t, p)
 	conn, port := h.dial("rls.listen"), "http://"+h.addr("rls.listen")
 	rls := pb.NewRateLimitServiceClient(conn)
@@ -152,7 +154,7 @@ func TestRateLimitService(t *testing.T) {
 
 // Descriptors that change take effect; counters stay. Descriptors that are wrong change nothing.
 func TestDescriptorsAreFollowed(t *testing.T) {
-	p, file := withDescriptors(t, twoAMinute)
+	p, file := withDescriptors(t, twoAYear)
 	h := build(t, p)
 	rls := pb.NewRateLimitServiceClient(h.dial("rls.listen"))
 	limit := func() uint32 {
@@ -165,7 +167,7 @@ func TestDescriptorsAreFollowed(t *testing.T) {
 	if got := limit(); got != 2 {
 		t.Fatalf("limit %d, want 2", got)
 	}
-	rename(t, file, strings.Replace(twoAMinute, "unit: 2", "unit: 7", 1))
+	rename(t, file, strings.Replace(twoAYear, "unit: 2", "unit: 7", 1))
 	eventually(t, "the new limit", func() bool { return limit() == 7 })
 	rename(t, file, "domain: [\n")
 	eventually(t, "the refusal", func() bool { return len(h.logs.lines("descriptors refused")) == 1 })
@@ -185,10 +187,82 @@ func TestDescriptorsRefused(t *testing.T) {
 	}
 }
 
+// What has no effect in descriptors is a warning, as the case file's accepted configurations have it: a check names its
+// line, and a start logs it and serves.
+func TestDescriptorsWithoutEffect(t *testing.T) {
+	p, file := withDescriptors(t, twoAYear+"---\ndomain: e\n")
+	h := build(t, p)
+	if a, err := pb.NewRateLimitServiceClient(h.dial("rls.listen")).ShouldRateLimit(t.Context(), oneOf("x")); err != nil || a.Statuses[0].GetCurrentLimit().GetRequestsPerUnit() != 2 {
+		t.Errorf("got %v, %v: want a limit of 2", a, err)
+	}
+	eventually(t, "the warning", func() bool { return len(h.logs.lines("descriptors")) == 2 }) // it, and that they are in force
+	l := Load(h.options)
+	if all := l.All(); l.Err() != nil || len(all) != 1 || !all[0].Warning || all[0].File != file {
+		t.Errorf("checked with %v", all)
+	}
+}
+
+// In the place of envoyproxy/ratelimit, or where FORCE_START_WITHOUT_INITIAL_CONFIG says so, descriptors that cannot be
+// used are no reason not to start, as there: nothing is healthy or answered until their files are mended.
+func TestStartsWithoutDescriptors(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "a.yaml"), twoAYear)
+	write(t, filepath.Join(root, "b.yaml"), twoAYear) // two files of one domain
+	written := new(logs)
+	o := Options{Log: written, Version: "test", Env: []string{
+		"RUNTIME_ROOT=" + root, "RUNTIME_APPDIRECTORY=", "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + freePort(t), "HOST=127.0.0.1", "PORT=" + freePort(t),
+		"DEBUG_PORT=" + freePort(t), "WEIR_LOG_LEVEL=info",
+	}}
+	if err := Load(o).Err(); err == nil {
+		t.Error("a check finds nothing wrong")
+	}
+	a, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := run(t, a, o, written)
+	conn, port := h.dial("rls.listen"), "http://"+h.addr("rls.listen")
+	rls := pb.NewRateLimitServiceClient(conn)
+	if _, err := rls.ShouldRateLimit(t.Context(), oneOf("x")); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("got %v, want FailedPrecondition", err)
+	}
+	res, err := http.Post(port+"/json", "application/json", strings.NewReader(protojson.Format(oneOf("x"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Body.Close(); res.StatusCode != 400 {
+		t.Errorf("/json: %s, want 400", res.Status)
+	}
+	if a, err := ask(http.DefaultClient, port+"/healthcheck"); err != nil || a.status != 500 {
+		t.Errorf("health: %v, %v; want 500", a, err)
+	}
+	eventually(t, "the refusal", func() bool { return len(written.lines("descriptors refused")) == 1 })
+	if err := os.Remove(filepath.Join(root, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the limit", func() bool { _, err := rls.ShouldRateLimit(t.Context(), oneOf("x")); return err == nil })
+}
+
+// That holds for a configuration file, too, where the variable says so; but a folder that is not there is a fault.
+func TestForcedStart(t *testing.T) {
+	p, file := withDescriptors(t, "domain: [\n")
+	p.env = append(p.env, "RUNTIME_ROOT="+t.TempDir(), "FORCE_START_WITHOUT_INITIAL_CONFIG=true")
+	if a := build(t, p).adminGet("/livez"); a.status != 200 {
+		t.Errorf("livez: %v", a)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	o, _ := options(t, p)
+	if _, err := Start(o); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("without the file: %v", err)
+	}
+}
+
 // With the environment of envoyproxy/ratelimit and no file, Weir serves in its place.
 func TestInPlaceOfRatelimit(t *testing.T) {
 	root := t.TempDir()
-	write(t, filepath.Join(root, "d.yaml"), twoAMinute)
+	write(t, filepath.Join(root, "d.yaml"), twoAYear)
 	_, grpcPort, _ := net.SplitHostPort(free(t))
 	_, httpPort, _ := net.SplitHostPort(free(t))
 	_, debugPort, _ := net.SplitHostPort(free(t))
@@ -221,7 +295,7 @@ func TestInPlaceOfRatelimit(t *testing.T) {
 // A front holds so many connections and closes further ones at once, silent ones among them, which a count and a line
 // tell of; who has a connection is answered on it.
 func TestConnectionsAreBounded(t *testing.T) {
-	p, _ := withDescriptors(t, twoAMinute)
+	p, _ := withDescriptors(t, twoAYear)
 	o, written := options(t, p)
 	a, err := Start(o)
 	if err != nil {
@@ -267,7 +341,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 // A drained Weir ends the calls of every front well, and then none of them is open.
 func TestStopDrainsEveryFront(t *testing.T) {
-	p, _ := withDescriptors(t, twoAMinute)
+	p, _ := withDescriptors(t, twoAYear)
 	h := build(t, p)
 	idle, err := net.Dial("tcp", h.addr("rls.listen")) // says nothing, as some health checks do
 	if err != nil {

@@ -121,8 +121,8 @@ func (k *checker) asleep() {
 	}
 }
 
-// leastToken is the length of a token, in bytes, below which a warning is due.
-const leastToken = 16
+// LeastToken is the length of a token of the admin API, in bytes, below which it may be guessed.
+const LeastToken = 16
 
 // adminTokens warns of tokens that can be guessed from elsewhere.
 func (k *checker) adminTokens() {
@@ -133,8 +133,8 @@ func (k *checker) adminTokens() {
 		field string
 		value Secret
 	}{{"admin_token", k.AdminToken}, {"admin_read_token", k.AdminReadToken}} {
-		if n := len(token.value); n > 0 && n < leastToken && !k.broken(token.field) {
-			k.doubt(token.field, fmt.Sprintf("shorter than %d characters, so it may be guessed", leastToken), "take what openssl rand -hex 32 prints")
+		if n := len(token.value); n > 0 && n < LeastToken && !k.broken(token.field) {
+			k.doubt(token.field, fmt.Sprintf("shorter than %d characters, so it may be guessed", LeastToken), "take what openssl rand -hex 32 prints")
 		}
 	}
 }
@@ -222,9 +222,12 @@ func (k *checker) upstreams() {
 	}
 }
 
-// service judges the URL of a service. A password in it is shown to nobody.
-func (k *checker) service(field, text string) {
-	want := wantURL(text, "http", "https", "h2c")
+// service judges the URL of a service.
+func (k *checker) service(field, text string) { k.url(field, text, "http", "https", "h2c") }
+
+// url judges a URL of one of schemes. A password in it is shown to nobody.
+func (k *checker) url(field, text string, schemes ...string) {
+	want := wantURL(text, schemes...)
 	if u, err := url.Parse(text); err == nil {
 		text = u.Redacted()
 	} else if strings.Contains(text, "@") {
@@ -298,7 +301,7 @@ func (k *checker) tiers() {
 
 func (k *checker) answers() {
 	k.want("cors.allow_origin", k.CORS.AllowOrigin, wantOrigins(k.CORS.AllowOrigin))
-	k.want("problem_type_base", k.ProblemTypeBase, wantURL(k.ProblemTypeBase, "https", "http"))
+	k.url("problem_type_base", k.ProblemTypeBase, "https", "http")
 	if k.LegacyReset != "delta" && k.Given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
 		k.doubt("legacy_reset", "no answer carries X-RateLimit-Reset", "add headers: legacy or headers: both")
 	}
@@ -320,7 +323,7 @@ func (k *checker) bounds() {
 
 func (k *checker) tracing() {
 	t := &k.Tracing
-	k.want("tracing.otlp_endpoint", t.OTLPEndpoint, wantURL(t.OTLPEndpoint, "http", "https"))
+	k.url("tracing.otlp_endpoint", t.OTLPEndpoint, "http", "https")
 	switch {
 	case t.Sample < 0 || t.Sample > 1:
 		k.wrong("tracing.sample", fmt.Sprint(t.Sample), "want 0 to 1")

@@ -38,7 +38,7 @@ func (k *checker) planRule(field, name string) {
 		for _, r := range k.Rules {
 			known = append(known, r.Name)
 		}
-		k.wrong(field, "there is no rule "+shown(name), "want "+oneOf(known, name))
+		k.wrong(field, "there is no rule "+shown(name), "want "+OneOf(known, name))
 	}
 }
 
@@ -75,7 +75,7 @@ func (k *checker) zone(field, name string) {
 // tokens judges which JSON Web Tokens are an identity.
 func (k *checker) tokens() {
 	j := &k.JWT
-	k.want("jwt.jwks_url", j.JWKSURL, wantURL(j.JWKSURL, "https", "http"))
+	k.url("jwt.jwks_url", j.JWKSURL, "https", "http")
 	u, err := url.Parse(j.JWKSURL)
 	switch {
 	case !k.HasJWT():
