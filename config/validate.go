@@ -195,6 +195,7 @@ func (k *checker) upstreams() {
 		at := fmt.Sprintf("routes[%d].", i)
 		k.want(at+"host", r.Host, wantHost(r.Host))
 		k.want(at+"path", r.Path, wantPath(r.Path))
+		k.template(at+"path", r.Path)
 		k.service(at+"upstream", r.Upstream)
 		if k.missing(at+"upstream", r.Upstream) {
 			k.wrong(at+"upstream", "missing", "give the service's URL, as in http://127.0.0.1:3000")
@@ -233,6 +234,9 @@ func (k *checker) url(field, text string, schemes ...string) {
 		text = "the URL"
 	}
 	k.want(field, text, want)
+	if want == "" && text != "" && reaches(text, k.Listen) {
+		k.wrong(field, shown(text)+" is where Weir itself listens", "give the service's own address")
+	}
 }
 
 // served reports whether a front but the proxy is asked for.
