@@ -30,10 +30,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs the program")
 	}
-	dir, bin := checkout(t), t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "./cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	dir, bin := checkout(t), filepath.Dir(proctest.Weir(t))
 	for _, p := range userPages(t) {
 		if slices.ContainsFunc(p.fences, runs) {
 			t.Run(p.name, func(t *testing.T) { newSession(t, dir, bin).play(p) })

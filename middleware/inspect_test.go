@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/journal"
 )
 
@@ -116,7 +117,7 @@ func checkBlocked(t *testing.T, j *journal.Journal, verdict, refused, answer str
 		}
 		return
 	}
-	eventually(t, "the blocked list", func() bool { list = j.Blocked(10); return len(list) > 0 })
+	proctest.Eventually(t, "the blocked list", func() bool { list = j.Blocked(10); return len(list) > 0 })
 	b := list[0]
 	if len(list) != 1 || b.Verdict != verdict || !strings.Contains(b.Refused, refused) || b.Incident == "" || refused == "" && len(b.Matches) == 0 {
 		t.Errorf("blocked: %+v", list)

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -108,7 +107,7 @@ func TestReplayEqualsLive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
-	weir := buildWeir(t)
+	weir := proctest.Weir(t)
 	for name, s := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,22 +119,13 @@ func TestReplayEqualsLive(t *testing.T) {
 	}
 }
 
-func buildWeir(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-o", path, "../cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return path
-}
-
 // record runs the load through the proxy and Weir, and returns where the log is.
 func (s *server) record(t *testing.T, weir string) string {
 	t.Helper()
 	service := httptest.NewServer(http.HandlerFunc(answer))
 	t.Cleanup(service.Close)
 	dir := t.TempDir()
-	next, listen := freeAddress(t), freeAddress(t)
+	next, listen := proctest.Free(t), proctest.Free(t)
 	write(t, dir, map[string]string{"weir.yaml": "listen: \"" + next + "\"\nadmin: \"\"\nwaf: {enabled: false}\nupstream: \"" + service.URL + "\"" +
 		s.policy("path: ["+s.name+"]")})
 	write(t, dir, s.files(dir, listen, next))
@@ -160,15 +150,6 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/login":
 		w.WriteHeader(http.StatusUnauthorized)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	addr, err := proctest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
 }
 
 func write(t *testing.T, dir string, files map[string]string) {

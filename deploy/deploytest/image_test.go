@@ -167,7 +167,7 @@ func runsShutIn(t *testing.T, image string) {
 	}
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(upstream.Close)
-	listen, admin := freeAddress(t), freeAddress(t)
+	listen, admin := proctest.Free(t), proctest.Free(t)
 	write(t, image, "etc/weir/weir.yaml", fmt.Sprintf(shutIn, listen, admin, upstream.URL))
 	user := dockerfileSays(t, userLine)
 	var id struct{ user, group uint32 }

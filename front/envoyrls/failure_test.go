@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/internal/timed"
 	"github.com/weirgate/weir/store/failover"
@@ -135,7 +136,7 @@ func TestFrozenStore(t *testing.T) {
 			}
 			return a, time.Since(began)
 		}
-		await(t, "four that the store counts", func() bool { // a busy machine may be later than the store is waited for
+		proctest.Eventually(t, "four that the store counts", func() bool { // a busy machine may be later than the store is waited for
 			value += "a"
 			before := h.failover.Fallbacks()
 			for range 4 {
@@ -170,8 +171,8 @@ func TestFrozenStore(t *testing.T) {
 			t.Errorf("counting %d: nobody can see it", counting)
 		}
 		server.Thaw()
-		await(t, "the store's return", func() bool { return !h.failover.Open() })
-		await(t, "an answer of the store", func() bool { ask(); return !h.journal.Recent(1)[0].Degraded })
+		proctest.Eventually(t, "the store's return", func() bool { return !h.failover.Open() })
+		proctest.Eventually(t, "an answer of the store", func() bool { ask(); return !h.journal.Recent(1)[0].Degraded })
 	}
 }
 
@@ -195,16 +196,6 @@ func lateness() func() time.Duration {
 	return func() time.Duration {
 		close(stop)
 		return <-worst
-	}
-}
-
-// await waits for a condition, for at most half a minute.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for until := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("%s does not come", what)
-		}
 	}
 }
 

@@ -23,16 +23,6 @@ func launch(t testing.TB, dir string, args ...string) *proctest.Process {
 	return p
 }
 
-// freeAddress returns an address that nobody listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	addr, err := proctest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
-}
-
 // mainConfig is what stands before the files that are shipped. A reload takes over the listeners by the
 // socket.
 const mainConfig = `
@@ -64,7 +54,7 @@ func failClosed(config string) string {
 // listen. It tells in X-Err of an error that the engine had.
 func (p plan) configure(t testing.TB, dir, app string) (listen string) {
 	t.Helper()
-	listen = freeAddress(t)
+	listen = proctest.Free(t)
 	config := shipped(t, "haproxy-spoe.cfg")
 	var ours strings.Builder
 	for i, h := range p.agents {

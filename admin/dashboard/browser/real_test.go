@@ -53,7 +53,7 @@ func planned(t *testing.T) *weir {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }))
 	t.Cleanup(service.Close)
 	dir := t.TempDir()
-	w := &weir{t: t, file: filepath.Join(dir, "weir.yaml"), front: free(t), admin: free(t)}
+	w := &weir{t: t, file: filepath.Join(dir, "weir.yaml"), front: proctest.Free(t), admin: proctest.Free(t)}
 	w.config = fmt.Sprintf(watchOnly, w.front, w.admin, service.URL, dir)
 	return w
 }
@@ -85,15 +85,6 @@ func run(t *testing.T) *weir {
 	}
 	t.Cleanup(w.stop)
 	return w
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	addr, err := proctest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
 }
 
 // write replaces the configuration's file, as an operator's editor does.
