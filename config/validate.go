@@ -195,6 +195,7 @@ func (k *checker) upstreams() {
 		at := fmt.Sprintf("routes[%d].", i)
 		k.want(at+"host", r.Host, wantHost(r.Host))
 		k.want(at+"path", r.Path, wantPath(r.Path))
+		k.template(at+"path", r.Path)
 		k.service(at+"upstream", r.Upstream)
 		if k.missing(at+"upstream", r.Upstream) {
 			k.wrong(at+"upstream", "missing", "give the service's URL, as in http://127.0.0.1:3000")
@@ -221,15 +222,21 @@ func (k *checker) upstreams() {
 	}
 }
 
-// service judges the URL of a service. A password in it is shown to nobody.
-func (k *checker) service(field, text string) {
-	want := wantURL(text, "http", "https", "h2c")
+// service judges the URL of a service.
+func (k *checker) service(field, text string) { k.url(field, text, "http", "https", "h2c") }
+
+// url judges a URL of one of schemes. A password in it is shown to nobody.
+func (k *checker) url(field, text string, schemes ...string) {
+	want := wantURL(text, schemes...)
 	if u, err := url.Parse(text); err == nil {
 		text = u.Redacted()
 	} else if strings.Contains(text, "@") {
 		text = "the URL"
 	}
 	k.want(field, text, want)
+	if want == "" && text != "" && reaches(text, k.Listen) {
+		k.wrong(field, shown(text)+" is where Weir itself listens", "give the service's own address")
+	}
 }
 
 // served reports whether a front but the proxy is asked for.
@@ -294,7 +301,7 @@ func (k *checker) tiers() {
 
 func (k *checker) answers() {
 	k.want("cors.allow_origin", k.CORS.AllowOrigin, wantOrigins(k.CORS.AllowOrigin))
-	k.want("problem_type_base", k.ProblemTypeBase, wantURL(k.ProblemTypeBase, "https", "http"))
+	k.url("problem_type_base", k.ProblemTypeBase, "https", "http")
 	if k.LegacyReset != "delta" && k.Given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
 		k.doubt("legacy_reset", "no answer carries X-RateLimit-Reset", "add headers: legacy or headers: both")
 	}
@@ -316,7 +323,7 @@ func (k *checker) bounds() {
 
 func (k *checker) tracing() {
 	t := &k.Tracing
-	k.want("tracing.otlp_endpoint", t.OTLPEndpoint, wantURL(t.OTLPEndpoint, "http", "https"))
+	k.url("tracing.otlp_endpoint", t.OTLPEndpoint, "http", "https")
 	switch {
 	case t.Sample < 0 || t.Sample > 1:
 		k.wrong("tracing.sample", fmt.Sprint(t.Sample), "want 0 to 1")

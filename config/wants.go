@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/url"
@@ -26,6 +27,27 @@ func wantListen(address string) string {
 		return want
 	}
 	return wantPort(port)
+}
+
+// reaches reports whether a service's URL names the very address that a listener is on, by one of this
+// machine's own names.
+func reaches(service, listen string) bool {
+	u, err := url.Parse(service)
+	host, port, wrong := net.SplitHostPort(listen)
+	if err != nil || wrong != nil {
+		return false
+	}
+	at := cmp.Or(u.Port(), map[string]string{"https": "443"}[u.Scheme], "80")
+	to := strings.ToLower(u.Hostname())
+	switch {
+	case at != port || port == "0":
+		return false
+	case host == "" || host == "::":
+		return isLoopback(net.JoinHostPort(to, port))
+	case host == "0.0.0.0":
+		return to == "localhost" || strings.HasPrefix(to, "127.")
+	}
+	return strings.EqualFold(host, to) || to == "localhost" && (host == "127.0.0.1" || host == "::1")
 }
 
 func wantPort(port string) string {
@@ -89,6 +111,15 @@ func wantOrigin(origin string) string {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
 		return "want *, or origins without a path, as in https://app.example.com"
+	}
+	usual := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	switch plain := strings.ToLower(strings.TrimSuffix(u.Host, usual)); {
+	case strings.Contains(plain, "*"):
+		return "want every origin in full; only * alone stands for others"
+	case plain != u.Host:
+		return "want it as browsers send it: " + u.Scheme + "://" + plain
+	case strings.ContainsFunc(plain, func(r rune) bool { return r > '~' }):
+		return "want ASCII; a name in other letters begins with xn--"
 	}
 	return ""
 }

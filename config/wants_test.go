@@ -19,7 +19,7 @@ func TestGoodValues(t *testing.T) {
 	}{
 		{"listen", wantListen, []string{":0", ":65535", "127.0.0.1:8080", "[::1]:80", "localhost:80", "unix:/run/weir.sock", "unix:@weir"}},
 		{"url", service, []string{"http://a", "https://a.example:65535/base/", "h2c://[::1]:3000", "http://127.0.0.1"}},
-		{"origins", wantOrigins, []string{"*", "null", "https://a.example", "http://127.0.0.1:3000", "https://a.example, http://b.example", "https://a.example,null"}},
+		{"origins", wantOrigins, []string{"*", "null", "https://a.example", "http://127.0.0.1:3000", "https://a.example, http://b.example", "https://a.example,null", "http://a:443", "capacitor://localhost"}},
 		{"token", wantToken, []string{"X-Real-IP", "a", "0", "!#$%&'*+-.^_`|~"}},
 		{"method", wantMethod, []string{"GET", "M-SEARCH", "X"}},
 		{"name", wantName, []string{"search", "search/60/1m/client", "two words", strings.Repeat("a", 128)}},
@@ -45,6 +45,7 @@ func TestBadValues(t *testing.T) {
 		"empty token": wantToken(""), "token with a colon": wantToken("a:b"), "token in other letters": wantToken("é"),
 		"long name": wantName(strings.Repeat("a", 129)), "name of two lines": wantName("a\nb"), "long label": wantHost(strings.Repeat("a", 64)), "dot": wantHost("a."),
 		"escaped host": wantHost("a%41"), "two signs": wantPath("==/a"), "backslash": wantPath(`/a\b`), "part of a segment": wantPath("/a/*.js"), "dots": wantPath("/.."),
+		"origin's usual port": wantOrigins("http://a:80"), "origin in other letters": wantOrigins("https://é.example"), "origin in upper case": wantOrigins("https://A"),
 		"prefix": wantNetwork("10.0.0.0/33"), "zone": wantNetwork("fe80::1%eth0/64"), "per nothing": wantPer(""), "header without a name": wantPer("header"),
 	} {
 		if got == "" {
@@ -60,6 +61,32 @@ func TestIsLoopback(t *testing.T) {
 	} {
 		if got := isLoopback(address); got != want {
 			t.Errorf("%s: got %t, want %t", address, got, want)
+		}
+	}
+}
+
+// Whoever names his own address as the service asks himself without end.
+func TestReaches(t *testing.T) {
+	for _, c := range []struct {
+		service, listen string
+		want            bool
+	}{
+		{"http://127.0.0.1:8080", ":8080", true},
+		{"http://localhost:8080/base", "127.0.0.1:8080", true},
+		{"http://LocalHost:8080", "0.0.0.0:8080", true},
+		{"h2c://[::1]:8080", "[::]:8080", true},
+		{"http://10.0.0.1:8080", "10.0.0.1:8080", true},
+		{"http://127.0.0.1", ":80", true},
+		{"https://localhost", ":443", true},
+		{"http://127.0.0.1:8081", ":8080", false},
+		{"http://127.0.0.1:8080", "127.0.0.2:8080", false},
+		{"http://[::1]:8080", "0.0.0.0:8080", false},
+		{"http://app:8080", ":8080", false},
+		{"http://127.0.0.1:8080", "unix:/run/weir.sock", false},
+		{"http://127.0.0.1:8080", "", false},
+	} {
+		if got := reaches(c.service, c.listen); got != c.want {
+			t.Errorf("%s, listening on %q: %t", c.service, c.listen, got)
 		}
 	}
 }
