@@ -211,11 +211,13 @@ func (s *site) passes(t *testing.T, clients, n int) int64 {
 	return passed.Load()
 }
 
-// One of two replicas drains under load: HAProxy asks the other, with hardly a question lost on the way.
+// One of two replicas drains under load: HAProxy asks the other. Lost is at most what was on its way while leave was
+// taken, one question of a client; on a quiet machine that is hardly any.
 func TestDrainUnderLoad(t *testing.T) {
+	const clients = 8
 	one, two := open(t, plenty, Options{}), open(t, plenty, Options{})
 	s := plan{agents: []*house{one, two}}.start(t)
-	l := s.underLoad(8)
+	l := s.underLoad(clients)
 	l.flows(t, 300)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -225,7 +227,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	l.flows(t, 300)
 	wrong := l.end()
 	t.Logf("%d of %d lost: %v", len(wrong), l.asked.Load(), wrong)
-	if len(wrong) > 3 {
-		t.Errorf("%d questions lost, want hardly any", len(wrong))
+	if len(wrong) > clients {
+		t.Errorf("%d questions lost, want at most one of each client", len(wrong))
 	}
 }
