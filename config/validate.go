@@ -163,25 +163,6 @@ func (k *checker) fronts() {
 	}
 }
 
-// addresses judges where is listened: each place once.
-func (k *checker) addresses() {
-	first := map[string]string{}
-	for _, at := range []struct{ field, addr string }{
-		{"listen", k.Listen}, {"admin", k.Admin}, {"forward_auth.listen", k.ForwardAuth.Listen}, {"rls.listen", k.RLS.Listen},
-		{"ext_authz.listen", k.ExtAuthz.Listen}, {"spoe.listen", k.SPOE.Listen},
-	} {
-		k.want(at.field, at.addr, wantListen(at.addr))
-		if at.addr == "" || strings.HasSuffix(at.addr, ":0") {
-			continue
-		}
-		if other, taken := first[at.addr]; taken {
-			k.wrong(at.field, at.addr+" is the address of "+other+", too", "give each its own port")
-			continue
-		}
-		first[at.addr] = at.field
-	}
-}
-
 // believesProxies reports whether any peer's word about its client is taken.
 func (k *checker) believesProxies() bool {
 	c := &k.Client
@@ -226,6 +207,7 @@ func (k *checker) service(field, text string) {
 	want := wantURL(text, "http", "https", "h2c")
 	if u, err := url.Parse(text); err == nil {
 		text = u.Redacted()
+		k.ring(field, u)
 	} else if strings.Contains(text, "@") {
 		text = "the URL"
 	}

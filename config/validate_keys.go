@@ -1,9 +1,9 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -83,7 +83,7 @@ func (k *checker) tokens() {
 		return
 	case j.JWKSURL != "" && j.JWKSFile != "":
 		k.wrong("jwt.jwks_file", "stands beside jwks_url", "keep one of the two")
-	case j.JWKSURL != "" && err == nil && u.Scheme == "http" && !isLoopback(hostPort(u)):
+	case j.JWKSURL != "" && err == nil && u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), portOf(u))):
 		k.doubt("jwt.jwks_url", "who is on the way to "+u.Host+" can put in keys of his own", "fetch it by https")
 	}
 	if k.missing("jwt.issuer", j.Issuer) {
@@ -106,8 +106,6 @@ func (k *checker) unusedTokens() {
 		k.doubt("jwt", "there is no key set, so no token is read", "give jwks_url or jwks_file")
 	}
 }
-
-func hostPort(u *url.URL) string { return u.Hostname() + ":" + cmp.Or(u.Port(), "80") }
 
 // keyless judges rules that ask for a key, or where none can be had.
 func (k *checker) keyless() {
