@@ -332,6 +332,9 @@ func unquoted(tag string) string {
 
 // oneOf lists what is accepted, the one that text is nearest to apart.
 func oneOf(accepted []string, text string) string {
+	if len(accepted) == 1 {
+		return accepted[0]
+	}
 	list := strings.Join(accepted[:len(accepted)-1], ", ") + " or " + accepted[len(accepted)-1]
 	if near := nearestName(text, accepted); near != "" {
 		return list + "; did you mean " + near + "?"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -242,9 +243,17 @@ func (k *checker) client() {
 	for i, network := range k.ExemptAddresses {
 		at := fmt.Sprintf("exempt_addresses[%d]", i)
 		k.wrongIf(wantNetwork(network), at, network)
-		if network == "0.0.0.0/0" || network == "::/0" {
-			k.doubt(at, network+" exempts everyone", "name the networks that are yours")
-		}
+		k.everyone(at, network, "exempts everyone")
+	}
+	for i, a := range k.Allow {
+		k.everyone(fmt.Sprintf("allow[%d].cidr", i), a.CIDR, "lets everyone past limits and bans")
+	}
+}
+
+// everyone warns of a network that holds all addresses.
+func (k *checker) everyone(field, network, what string) {
+	if p, err := netip.ParsePrefix(network); err == nil && p.Bits() == 0 {
+		k.doubt(field, network+" "+what, "name the networks that are yours")
 	}
 }
 

@@ -69,6 +69,15 @@ func wantURL(text string, schemes ...string) string {
 	return ""
 }
 
+// wantKeySet judges the URL of a key set. It may have a query, by which some issuers tell their key sets apart.
+func wantKeySet(text string) string {
+	before, query, _ := strings.Cut(text, "?")
+	if u, err := url.Parse(text); err != nil || u.Fragment != "" || strings.Contains(query, "#") {
+		return "want a URL without #, as in https://id.example.com/keys"
+	}
+	return wantURL(before, "https", "http")
+}
+
 // wantOrigins judges whom answers allow to read them: *, an origin, or several separated by commas.
 func wantOrigins(text string) string {
 	for origin := range strings.SplitSeq(text, ",") {
