@@ -176,7 +176,7 @@ func (k *checker) upstreams() {
 	for i, r := range k.Routes {
 		at := fmt.Sprintf("routes[%d].", i)
 		k.want(at+"host", r.Host, wantHost(r.Host))
-		k.want(at+"path", r.Path, wantPath(r.Path))
+		k.path(at+"path", r.Path)
 		k.service(at+"upstream", r.Upstream)
 		if k.missing(at+"upstream", r.Upstream) {
 			k.wrong(at+"upstream", "missing", "give the service's URL, as in http://127.0.0.1:3000")
@@ -200,6 +200,14 @@ func (k *checker) upstreams() {
 	k.span("server.drain", k.Server.Drain, 0, most)
 	if size := k.Server.MaxHeader; size < 1<<10 || size > 16<<20 {
 		k.wrong("server.max_header", size.String(), "want 1KiB to 16MiB")
+	}
+}
+
+// path judges which paths are taken.
+func (k *checker) path(field, pattern string) {
+	k.want(field, pattern, wantPath(pattern))
+	if segment := placeholder(pattern); segment != "" {
+		k.doubt(field, shown(segment)+" is taken letter for letter", "write * for any one segment; there are no other patterns")
 	}
 }
 

@@ -184,7 +184,7 @@ func (k *checker) rules() {
 // where judges what requests the rule takes.
 func (k *checker) where(path string, r *Rule) {
 	k.want(path+".host", r.Host, wantHost(r.Host))
-	k.want(path+".path", r.Path, wantPath(r.Path))
+	k.path(path+".path", r.Path)
 	k.methods(path+".methods", r.Methods)
 	if cmp.Or(r.Host, r.Path) == "" && len(r.Methods) == 0 && !k.broken(path+".path") && !k.broken(path+".host") && !k.broken(path+".methods") && !k.unknownKey(path) {
 		k.doubt(path, "has no host, path or methods, so it takes every request and default none", "give it a path, or write it as default")

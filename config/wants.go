@@ -202,6 +202,25 @@ func wantPath(pattern string) string {
 	return ""
 }
 
+// placeholder returns the first segment of a path that is written as other programs write one that stands for
+// several: {id}, <id>, :id, (a|b), [0-9]+ or x$. Here it stands for itself, and is hardly ever asked for.
+func placeholder(pattern string) string {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(pattern, "="), "/") {
+		if len(segment) < 2 {
+			continue
+		}
+		last := segment[len(segment)-1]
+		switch segment[0] {
+		case '{', '<', ':':
+			return segment
+		}
+		if last == '$' || strings.Contains(segment, "|") || strings.Contains(segment, "[") && strings.Contains(segment, "]") {
+			return segment
+		}
+	}
+	return ""
+}
+
 // wantNetwork judges a network in CIDR form or a single address.
 func wantNetwork(text string) string {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {

@@ -55,6 +55,18 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
+// What looks like a pattern of another program is told; what services really have in their paths is not.
+func TestPlaceholder(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"/users/{id}": "{id}", "=/users/:id/orders": ":id", "/users/<int:id>": "<int:id>", "/(v1|v2)/x": "(v1|v2)", "/a/[0-9]+": "[0-9]+", "/a/x$": "x$",
+		"/": "", "/users/*/orders": "", "/odata/$metadata": "", "/Products(1)": "", "/v1/jobs/1:cancel": "", "/a+b": "", "/:": "", "*": "", "/a.b/~c": "",
+	} {
+		if got := placeholder(pattern); got != want {
+			t.Errorf("%s: %q, want %q", pattern, got, want)
+		}
+	}
+}
+
 func TestIsLoopback(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "LOCALHOST:1": true, "unix:/run/a": true, "[::ffff:127.0.0.1]:1": true,
