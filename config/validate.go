@@ -308,6 +308,9 @@ func (k *checker) bounds() {
 	if d := k.Store.Redis.Timeout; d > Duration(time.Second) && k.Store.Redis.URL != "" {
 		k.doubt("store.redis.timeout", d.String()+": while Redis is silent, a request may wait for as long", "want 1s or less; 15ms is the default")
 	}
+	if prefix := k.Store.Redis.Prefix; strings.ContainsAny(prefix, "{}") {
+		k.wrong("store.redis.prefix", shown(prefix), "want no braces, which are the hash tag's")
+	}
 	k.between("log.refusals_per_second", k.Log.RefusalsPerSecond, 0, 1_000_000)
 	k.between("metrics.top_clients", k.Metrics.TopClients, 0, 100)
 	k.tracing()
