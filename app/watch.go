@@ -21,10 +21,14 @@ const settle = 150 * time.Millisecond
 // case its writer only paused.
 const patience = 1200 * time.Millisecond
 
+// lookAgain is how often the file is looked at without an event: none comes where a link on the way to it is swapped,
+// nor from file systems that others write to, as over a network or into a container.
+const lookAgain = 5 * time.Second
+
 // watch calls changed when the content of the file at path may have changed, until ctx is done, and
 // again after a while if it asks for that; final tells it that this was the last while. It follows a
 // file that is replaced by a rename, or by the swap of a symlink as a Kubernetes ConfigMap is: the
-// folders are watched, and the content decides. Nor does it wait for other files of a busy folder to
+// folders are watched, and the content decides; what they do not tell is seen some seconds later. Nor does it wait for other files of a busy folder to
 // be left alone.
 func watch(ctx context.Context, path string, log *slog.Logger, changed func(content [sha256.Size]byte, final bool) (again bool)) error {
 	w, err := fsnotify.NewWatcher()
@@ -38,6 +42,14 @@ func watch(ctx context.Context, path string, log *slog.Logger, changed func(cont
 	looked, since := sum(path), time.Now()
 	timer, soon := time.NewTimer(settle), true
 	defer timer.Stop()
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	wake := func() {
+		if !soon {
+			soon = true
+			timer.Reset(settle)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,10 +57,9 @@ func watch(ctx context.Context, path string, log *slog.Logger, changed func(cont
 		case err := <-w.Errors:
 			log.Warn("the configuration is not watched reliably; SIGHUP still reloads it", "err", err)
 		case <-w.Events:
-			if !soon {
-				soon = true
-				timer.Reset(settle)
-			}
+			wake()
+		case <-tick.C:
+			wake()
 		case <-timer.C:
 			content, now := sum(path), time.Now()
 			if soon = content != looked; soon {
