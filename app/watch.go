@@ -28,8 +28,8 @@ const lookAgain = 5 * time.Second
 // watch calls changed when the content of the file at path may have changed, until ctx is done, and
 // again after a while if it asks for that; final tells it that this was the last while. It follows a
 // file that is replaced by a rename, or by the swap of a symlink as a Kubernetes ConfigMap is: the
-// folders are watched, and the content decides; what they do not tell is seen some seconds later. Nor does it wait for other files of a busy folder to
-// be left alone.
+// folders are watched, and the content decides; of what they do not tell it learns by lookAgain. Nor
+// does it wait for other files of a busy folder to be left alone.
 func watch(ctx context.Context, path string, log *slog.Logger, changed func(content [sha256.Size]byte, final bool) (again bool)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -42,14 +42,6 @@ func watch(ctx context.Context, path string, log *slog.Logger, changed func(cont
 	looked, since := sum(path), time.Now()
 	timer, soon := time.NewTimer(settle), true
 	defer timer.Stop()
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	wake := func() {
-		if !soon {
-			soon = true
-			timer.Reset(settle)
-		}
-	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -57,16 +49,20 @@ func watch(ctx context.Context, path string, log *slog.Logger, changed func(cont
 		case err := <-w.Errors:
 			log.Warn("the configuration is not watched reliably; SIGHUP still reloads it", "err", err)
 		case <-w.Events:
-			wake()
-		case <-tick.C:
-			wake()
+			if !soon {
+				soon = true
+				timer.Reset(settle)
+			}
 		case <-timer.C:
 			content, now := sum(path), time.Now()
-			if soon = content != looked; soon {
+			switch soon = content != looked; {
+			case soon:
 				looked, since = content, now
 				timer.Reset(settle)
-			} else if changed(content, now.Sub(since) >= patience) {
+			case changed(content, now.Sub(since) >= patience):
 				timer.Reset(patience)
+			default:
+				timer.Reset(lookAgain)
 			}
 		}
 	}
