@@ -57,6 +57,8 @@ func wantURL(text string, schemes ...string) string {
 		return want
 	case u.Hostname() == "":
 		return want
+	case strings.Contains(u.Host, "$"):
+		return "want a host; a variable is written ${NAME}"
 	case u.User != nil:
 		return "want no credentials in the URL; they would not be sent"
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":

@@ -119,6 +119,8 @@ func parseURL(text string) (*goredis.Options, error) {
 		return nil, err
 	case strings.Count(u.Host, ":") > 1 && u.Host[0] != '[':
 		return nil, errors.New("an IPv6 address stands in brackets, as in redis://[::1]:6379")
+	case strings.Contains(u.Host, "$"):
+		return nil, errors.New("a variable is written ${NAME}")
 	case o.DB < 0:
 		return nil, errors.New("databases are counted from 0")
 	}

@@ -29,6 +29,7 @@ func TestOptions(t *testing.T) {
 		{"one of several", Options{URL: "redis://a:1,b:2"}, "redis url: want redis://HOST:PORT"},
 		{"secret", Options{URL: "redis://user:hush@a:port"}, "redis url: want redis://HOST:PORT"},
 		{"database of a cluster", Options{URL: "redis://a:1/2,redis://b:2/2"}, "a Cluster has no databases"},
+		{"a variable of the shell's", Options{URL: "redis://$REDIS_HOST:6379"}, "${NAME}"},
 		{"database below zero", Options{URL: "redis://a:1/-1"}, "counted from 0"},
 		{"ipv6", Options{URL: "redis://[2001:db8::5]:6379"}, ""},
 		{"ipv6 without brackets", Options{URL: "redis://2001:db8::5:6379"}, "in brackets"},
