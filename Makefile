@@ -20,11 +20,13 @@ build:
 run: build
 	./weir demo
 
-# Four packages at a time, since many wait for real servers. Without tables for debuggers, which take a quarter of the
+# Four packages at a time, since many wait for real servers; the program that they run is linked before they ask for
+# it all at once (internal/proctest). Without tables for debuggers, which take a quarter of the
 # linker's time, and without the vetting that lint has done.
 test: tools lint
 	$(IMAGE) $(GO) build -o /dev/null ./cmd/weir
 	$(IMAGE) $(GO) test -vet=off -ldflags=-w -run 'Alloc' $(ALLOC)
+	$(GO) run -ldflags=-w ./cmd/weir version
 	$(GO) test -race -shuffle=on -p 4 -vet=off -ldflags=-w -timeout 12m ./...
 	$(IMAGE) $(GO) test -vet=off -ldflags=-w -timeout 10m ./waf/...
 	$(IMAGE) $(GO) test -vet=off -ldflags=-w -timeout 10m -run '^($(LONG))$$' ./app ./replay

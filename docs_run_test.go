@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/redistest"
 )
 
@@ -29,10 +30,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs the program")
 	}
-	dir, bin := checkout(t), t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "./cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	dir, bin := checkout(t), filepath.Dir(proctest.Weir(t))
 	for _, p := range userPages(t) {
 		if slices.ContainsFunc(p.fences, runs) {
 			t.Run(p.name, func(t *testing.T) { newSession(t, dir, bin).play(p) })
@@ -89,15 +87,13 @@ type session struct {
 func newSession(t *testing.T, dir, bin string) *session {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the first build of a copy is slow on a busy machine
 	t.Cleanup(cancel)
-	service, front, admin, nginx, grpc := listenAnywhere(t), listenAnywhere(t), listenAnywhere(t), listenAnywhere(t), listenAnywhere(t)
+	service := listenAnywhere(t)
 	serveHello(t, service)
-	for _, l := range []net.Listener{front, admin, nginx, grpc} {
-		l.Close()
-	}
-	s := &session{t: t, ctx: ctx, dir: dir, bin: bin, front: front.Addr().String(), admin: admin.Addr().String()}
-	s.pairs = []string{":8080", portOf(front), ":9090", portOf(admin), ":3000", portOf(service), ":8000", portOf(nginx)}
-	for setting, l := range map[string]net.Listener{" PORT=8080": front, "GRPC_PORT=8081": grpc, "DEBUG_PORT=6070": admin} {
-		s.pairs = append(s.pairs, setting, setting[:strings.Index(setting, "=")+1]+portOf(l)[1:])
+	front, admin, nginx, grpc := quietAddress(t), quietAddress(t), quietAddress(t), quietAddress(t)
+	s := &session{t: t, ctx: ctx, dir: dir, bin: bin, front: front, admin: admin}
+	s.pairs = []string{":8080", portOf(front), ":9090", portOf(admin), ":3000", portOf(service.Addr().String()), ":8000", portOf(nginx)}
+	for setting, addr := range map[string]string{" PORT=8080": front, "GRPC_PORT=8081": grpc, "DEBUG_PORT=6070": admin} {
+		s.pairs = append(s.pairs, setting, setting[:strings.Index(setting, "=")+1]+portOf(addr)[1:])
 	}
 	s.ports = strings.NewReplacer(s.pairs...)
 	t.Cleanup(s.tidy)
@@ -113,7 +109,17 @@ func listenAnywhere(t *testing.T) net.Listener {
 	return l
 }
 
-func portOf(l net.Listener) string { return fmt.Sprintf(":%d", l.Addr().(*net.TCPAddr).Port) }
+// quietAddress returns one that stays free while what listens there is started again.
+func quietAddress(t *testing.T) string {
+	t.Helper()
+	addr, err := proctest.QuietAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+func portOf(addr string) string { return addr[strings.LastIndexByte(addr, ':'):] }
 
 // serveHello is the reader's own service. It says what reached it; /login finds every password wrong.
 func serveHello(t *testing.T, l net.Listener) {

@@ -69,7 +69,7 @@ func (s *Server) admit(c *call) error {
 	}
 	if wait := s.guessed(c, ok); wait > 0 {
 		c.w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
-		return problem(http.StatusTooManyRequests, "busy", fmt.Sprintf("%d wrong tokens came from this address within a minute: none is looked at until it is over", mostWrong))
+		return problem(http.StatusTooManyRequests, "busy", fmt.Sprintf("%d wrong tokens came from this address within a minute: until it is over, a right one is taken only if it has %d characters or more", mostWrong, config.LeastToken))
 	}
 	switch {
 	case !ok:

@@ -39,7 +39,7 @@ type Options struct {
 	Backend string // what the store is: memory or redis
 	Gauges  journal.Gauges
 
-	Config    func() InForce          // the configuration in force
+	Config    func() InForce          // the configuration in force: what is asked of Keys needs no more of it than plans
 	Reload    func() (InForce, error) // puts the file in force; an error left everything as it was
 	NeedStart func() []string         // settings of the file that take effect at the next start only
 	Problems  func(error) []string    // the problems of a configuration that Reload refused, a line each
@@ -47,7 +47,6 @@ type Options struct {
 	Bans      *ban.Bans               // nil: nobody can be banned
 	Blocked   func(n int) Blocked     // what the firewall found, at most the last n of each kind; nil: there is no firewall
 	Keys      func() *apikey.Keys     // the API keys that requests are asked for; nil, or returning nil: none
-	HasPlan   func(name string) bool  // whether the configuration in force has that plan; nil with Keys
 
 	// Page serves everything that is not the API, without a token. Nil: nothing does.
 	Page http.Handler

@@ -24,6 +24,7 @@ import (
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/ban"
+	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/localdb"
 )
@@ -53,7 +54,7 @@ func besiege(t testing.TB, change func(*admin.Options)) *fortress {
 	}
 	t.Cleanup(f.keys.Close)
 	f.house = build(t, func(o *admin.Options) {
-		o.Bans, o.Keys, o.HasPlan = f.bans, func() *apikey.Keys { return f.keys }, func(name string) bool { return name == "free" }
+		o.Bans, o.Keys = f.bans, func() *apikey.Keys { return f.keys }
 		o.Trail, o.Log = admin.NewTrail(f.dir), slog.New(slog.NewJSONHandler(f.log, nil))
 		o.Blocked = func(int) admin.Blocked { return admin.Blocked{} }
 		o.AdminToken, o.ReadToken, o.Local = "all", "look", admin.Anywhere
@@ -63,6 +64,7 @@ func besiege(t testing.TB, change func(*admin.Options)) *fortress {
 			change(o)
 		}
 	})
+	f.config.Plans = map[string]config.Plan{"free": {}}
 	k, _, err := f.keys.Create(t.Context(), apikey.Spec{Name: "shop"})
 	if err != nil {
 		t.Fatal(err)
@@ -353,10 +355,12 @@ func TestWhatAFormCanSend(t *testing.T) {
 	}
 }
 
-// Tokens are not found by trying: whoever bore 300 wrong ones in a minute is not listened to, and others are. The log
-// says so, once in a while, and never what was tried.
+// Tokens are not found by trying: whoever bore 300 wrong ones in a minute is not listened to, unless he bears a right one
+// that is too long to be found, and others are. The log says so, once in a while, and never what was tried.
 func TestGuessing(t *testing.T) {
-	f := besiege(t, nil)
+	long := strings.Repeat("l", config.LeastToken)
+	short := long[1:]
+	f := besiege(t, func(o *admin.Options) { o.AdminToken, o.ReadToken = config.Secret(long), config.Secret(short) })
 	ask := func(peer, token string) int {
 		r := httptest.NewRequest("GET", "/api/v1/session", nil)
 		r.RemoteAddr = peer
@@ -375,11 +379,13 @@ func TestGuessing(t *testing.T) {
 	if diff := cmp.Diff(map[int]int{401: 300, 429: 70}, answers); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got := ask("203.0.113.7:2", "all"); got != 429 {
-		t.Errorf("the right one among them: HTTP status %d, want 429", got)
+	for token, want := range map[string]int{short: 429, long: 200, long + "l": 429} {
+		if got := ask("203.0.113.7:2", token); got != want {
+			t.Errorf("%s among them: HTTP status %d, want %d", token, got, want)
+		}
 	}
 	for _, peer := range []string{"203.0.113.8:1", "[2001:db8::1]:1", "@"} {
-		if got := ask(peer, "look"); got != 200 {
+		if got := ask(peer, short); got != 200 {
 			t.Errorf("another asker, %s: HTTP status %d", peer, got)
 		}
 	}

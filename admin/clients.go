@@ -20,9 +20,10 @@ func (s *Server) clientOf(c *call) (weir.Client, string, error) {
 	name := c.r.PathValue("key")
 	id, isKey := strings.CutPrefix(name, keyClient)
 	plan := c.query["plan"]
+	if err := isPlan(plan, s.snapshot().Policy.Plans()); err != nil {
+		return weir.Client{}, "", err
+	}
 	switch {
-	case plan != "" && !slices.Contains(s.snapshot().Policy.Plans(), plan):
-		return weir.Client{}, "", badRequest("plan: %s: there is no such plan", cut(plan))
 	case plan != "" && !isKey:
 		return weir.Client{}, "", badRequest("plan: only a client key:ID has one")
 	case isKey && id != "":

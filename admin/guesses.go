@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/config"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 const wrongToken = "admin_wrong_token"
 
 // guesses bound how often tokens are guessed. Whoever bore mostWrong wrong ones is not listened to until the minute is
-// over, the right one included: else it could be found among them. Askers beyond mostGuessers are refused their wrong
+// over, a short right one included: else it could be found among them. Askers beyond mostGuessers are refused their wrong
 // ones alone: whoever has a /48 of IPv6 is as many askers as he likes, and would lock out everybody else. It is safe
 // for concurrent use.
 type guesses struct {
@@ -60,9 +61,11 @@ func guesserOf(peer netip.Addr) netip.Prefix {
 	return p
 }
 
-// guessed returns for how long c is not listened to because of wrong tokens, or 0. Who bears none guesses none.
+// guessed returns for how long c is not listened to because of wrong tokens, or 0. Who bears none guesses none, and
+// who bears a right one that is too long to be guessed is let in, whoever else guesses behind his address.
 func (s *Server) guessed(c *call, right bool) time.Duration {
-	if !s.tokens.any || c.r.Header.Get("Authorization") == "" {
+	bears := c.r.Header.Get("Authorization")
+	if !s.tokens.any || bears == "" || right && len(bears) >= len("Bearer ")+config.LeastToken {
 		return 0
 	}
 	peer, _ := weir.ParsePeer(c.r.RemoteAddr)

@@ -2,10 +2,13 @@ package admin
 
 import (
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/weirgate/weir/apikey"
+	"github.com/weirgate/weir/config"
 )
 
 // anyKeys returns the API keys that requests are asked for, or nil.
@@ -67,6 +70,17 @@ func named(id string) string {
 	return id
 }
 
+// isPlan returns why name is none of plans, or nil. No name is no plan.
+func isPlan(name string, plans []string) error {
+	switch {
+	case name == "" || slices.Contains(plans, name):
+		return nil
+	case len(plans) == 0:
+		return badRequest("plan: %s: the configuration has no plans", cut(name))
+	}
+	return badRequest("plan: %s: the configuration has no such plan: want %s", cut(name), config.OneOf(plans, name))
+}
+
 func (s *Server) createKey(c *call) (any, error) {
 	keys, err := s.knownKeys()
 	if err != nil {
@@ -76,8 +90,8 @@ func (s *Server) createKey(c *call) (any, error) {
 	if err := c.read(&body); err != nil {
 		return nil, err
 	}
-	if body.Plan != "" && !s.o.HasPlan(body.Plan) {
-		return nil, badRequest("plan: %s: the configuration has no such plan", cut(body.Plan))
+	if err := isPlan(body.Plan, slices.Sorted(maps.Keys(s.o.Config().Config.Plans))); err != nil {
+		return nil, err
 	}
 	spec := apikey.Spec{Name: body.Name, Owner: body.Owner, Plan: body.Plan, Scopes: body.Scopes, Expires: body.Expires}
 	line := AuditLine{What: "key.create", Target: cut(body.Name), Reason: body.Reason}

@@ -11,6 +11,7 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/apikey"
+	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/localdb"
 )
 
@@ -27,10 +28,11 @@ func keyed(t *testing.T) (h *house, closeDB func() error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(keys.Close)
-	return build(t, func(o *admin.Options) {
-		o.Keys, o.HasPlan = func() *apikey.Keys { return keys }, func(name string) bool { return name == "free" }
-		o.AdminToken, o.ReadToken = "top", "low"
-	}), db.Close
+	h = build(t, func(o *admin.Options) {
+		o.Keys, o.AdminToken, o.ReadToken = func() *apikey.Keys { return keys }, "top", "low"
+	})
+	h.config.Plans = map[string]config.Plan{"free": {}}
+	return h, db.Close
 }
 
 // as asks with a token.
@@ -160,6 +162,10 @@ func TestKeysRefused(t *testing.T) {
 		if status, text := h.as(c.token, c.method, c.path, c.body); status != c.status || !strings.Contains(text, `"code":"`+c.code+`"`) {
 			t.Errorf("%s %s %s as %s: %d %s, want %d %s", c.method, c.path, c.body, c.token, status, text, c.status, c.code)
 		}
+	}
+	h.config.Plans = nil
+	if _, text := h.as("top", "POST", "/api/v1/keys", `{"name": "a", "plan": "free"}`); !strings.Contains(text, "plan: free: the configuration has no plans") {
+		t.Error(text)
 	}
 	if err := closeDB(); err != nil {
 		t.Fatal(err)

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // noon is when most tests begin.
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)

@@ -74,7 +74,7 @@ func (a *App) adminOptions(l *Loaded) admin.Options {
 		Version: a.options.Version, Started: time.Now(), Ready: a.ready, Backend: a.store.backend(), Gauges: gauges,
 		Config: a.inForce, Reload: a.reloadForAPI, NeedStart: a.needStart, Problems: problemLines,
 		Trail: a.admin.trail, Page: dashboard.Handler(), Blocked: a.blocked, Bans: a.bans,
-		Keys: a.knownKeys, HasPlan: a.hasPlan,
+		Keys: a.knownKeys,
 	}
 	for _, f := range a.fronts {
 		o.Fronts = append(o.Fronts, admin.FrontPlace{Name: f.name, Address: f.listener.Addr().String()})

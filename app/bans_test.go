@@ -82,9 +82,8 @@ func TestBansAndReloads(t *testing.T) {
 	if a, _ := h.refusedAs("203.0.113.1"); a.status != 403 {
 		t.Errorf("the ban did not outlive the reload: %d", a.status)
 	}
-	if n := h.metric(`weir_penalties_total{penalty="5 denials in 1h per ip"}`); n != 1 {
-		t.Errorf("weir_penalties_total is %v, want 1", n)
-	}
+	eventually(t, "the line, which comes after the ban", func() bool { return len(h.logs.lines("banned by a penalty")) > 0 })
+	eventually(t, "a ban counted", func() bool { return h.metric(`weir_penalties_total{penalty="5 denials in 1h per ip"}`) == 1 })
 	if lines := h.logs.lines("banned by a penalty"); len(lines) != 1 || lines[0]["client"] != "203.0.113.0/24" || lines[0]["penalty"] != "5 denials in 1h per ip" {
 		t.Errorf("%v", lines)
 	}

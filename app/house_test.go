@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,12 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/leaktest"
+	"github.com/weirgate/weir/internal/proctest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // logs are the lines that a Weir wrote.
 type logs struct {
@@ -331,13 +328,9 @@ func (l *load) end() {
 // free returns a loopback address that nobody listens on.
 func free(t testing.TB) string {
 	t.Helper()
-	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_768))) // none that is given away for port 0
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
+	addr, err := proctest.QuietAddress()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return ""
+	return addr
 }

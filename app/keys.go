@@ -163,11 +163,6 @@ func (a *App) keyGauges() *journal.APIKeys {
 	return &journal.APIKeys{Known: k.Known(), Age: k.Age(), Errors: k.Errors(), Checks: k.Checks()}
 }
 
-func (a *App) hasPlan(name string) bool {
-	_, ok := a.inForce().Config.Plans[name]
-	return ok
-}
-
 // OpenKeys opens the API keys that a configuration names, for an operator where no Weir runs that would be asked:
 // the embedded database has one holder. It returns the admin API as far as it is about keys, and what closes it.
 func OpenKeys(o Options) (api http.Handler, closeAll func() error, err error) {
@@ -188,8 +183,8 @@ func OpenKeys(o Options) (api http.Handler, closeAll func() error, err error) {
 		return err
 	}
 	return admin.New(admin.Options{
-		Local: admin.Socket, Keys: func() *apikey.Keys { return k.Keys }, HasPlan: func(name string) bool { return planNames(l.Config)[name] },
-		Trail: admin.NewTrail(l.Config.DataDir),
+		Local: admin.Socket, Keys: func() *apikey.Keys { return k.Keys },
+		Config: func() admin.InForce { return admin.InForce{Config: l.Config} }, Trail: admin.NewTrail(l.Config.DataDir),
 	}), closeAll, nil
 }
 

@@ -18,8 +18,8 @@ import (
 const byKey = basics + `
 keys: {}
 waf: {enabled: false}
-plans: {free: {limits: [{rule: default, rate: 50/1m}]}}
-default: {limits: [{rate: 20/1m, per: client}]}
+plans: {free: {limits: [{rule: default, rate: 50/1h}]}}
+default: {limits: [{rate: 20/1h, per: client}]}
 `
 
 // newKey creates a key in a running house.
@@ -60,13 +60,13 @@ func TestKeysPlansAndStrangers(t *testing.T) {
 	h := build(t, plan{yaml: byKey})
 	_, secret := h.newKey(apikey.Spec{Name: "a", Plan: "free"})
 	if got := h.with(secret, 60); got[200] != 50 || got[429] != 10 {
-		t.Errorf("with a key of 50 in a minute: %v", got)
+		t.Errorf("with a key of 50 in an hour: %v", got)
 	}
 	if got := h.with("weir_guess", 50); got[401] != 20 || got[429] != 30 {
 		t.Errorf("with what is no key: %v", got)
 	}
 	if got := h.with("", 25); got[200] != 20 || got[429] != 5 {
-		t.Errorf("without one, of 20 in a minute: %v", got)
+		t.Errorf("without one, of 20 in an hour: %v", got)
 	}
 }
 

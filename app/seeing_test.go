@@ -243,7 +243,7 @@ func TestSeeingIsReloaded(t *testing.T) {
 // counters are reset in Redis, too.
 func TestStoreHealthIsSeen(t *testing.T) {
 	server := redistest.Start(t)
-	h := build(t, plan{yaml: limited(3) + fmt.Sprintf("store: {redis: {url: %q}, breaker: {probe_every: 100ms}}\n", server.URL())})
+	h := build(t, plan{yaml: limited(3) + fmt.Sprintf("store: {redis: {url: %q, timeout: 1s}, breaker: {probe_every: 100ms}}\n", server.URL())})
 	health := func() admin.StoreHealth { return api[admin.Status](h, "GET", "/api/v1/status", "").Store }
 	if got := h.passes(5, "/api"); got != 3 {
 		t.Errorf("%d of 5 passed, want 3", got)

@@ -292,7 +292,7 @@ func TestTheFirewallIsOnByDefault(t *testing.T) {
 func TestASlowStreamThroughTheProxy(t *testing.T) {
 	whole := make(chan error, 1)
 	h := build(t, plan{
-		yaml: basics + "default: {limits: []}\nwaf: {body_timeout: 400ms}\nrules: [{name: up, path: /up, body: skip}]\n",
+		yaml: basics + "default: {limits: []}\nwaf: {body_timeout: 2s}\nrules: [{name: up, path: /up, body: skip}]\n",
 		service: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			_, err := io.Copy(io.Discard, r.Body)
 			whole <- err

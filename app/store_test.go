@@ -54,7 +54,7 @@ func TestFailedReloadOpensNoStore(t *testing.T) {
 // and a metric counts such calls.
 func TestShortDeadlineIsCounted(t *testing.T) {
 	server := redistest.Start(t)
-	p, _ := withDescriptors(t, twoAMinute)
+	p, _ := withDescriptors(t, twoAYear)
 	p.yaml += fmt.Sprintf("store: {redis: {url: %q, timeout: 2s}}\n", server.URL())
 	h := build(t, p)
 	rls := pb.NewRateLimitServiceClient(h.dial("rls.listen"))
@@ -79,7 +79,7 @@ func TestShortDeadlineIsCounted(t *testing.T) {
 // under the same prefix, by name and until it is the same.
 func TestStoreFindings(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	yaml := limited(5) + fmt.Sprintf("store: {redis: {url: %q}}\n", server.URL())
+	yaml := limited(5) + fmt.Sprintf("store: {redis: {url: %q, timeout: 5s}}\n", server.URL())
 	one := build(t, plan{yaml: yaml})
 	const evicts, other = `weir_store_finding{finding="evicts"}`, `weir_store_finding{finding="other_policy"}`
 	eventually(t, evicts, func() bool { return one.metric(evicts) == 1 })

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/store/redis"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // A clock is turned by hand.
 type clock struct{ at time.Time }

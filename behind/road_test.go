@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -21,29 +19,10 @@ import (
 	"github.com/weirgate/weir/internal/proctest"
 )
 
-// binary is where the program under test lies.
-var binary string
-
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
+func TestMain(m *testing.M) {
 	flag.Parse()
-	if testing.Short() {
-		return m.Run() // every test skips itself
-	}
 	flag.Set("test.parallel", "8") // the tests wait for others most of the time
-	dir, err := os.MkdirTemp("", "weir")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/weir").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+	m.Run()
 }
 
 // A plan says what stands between the clients and the upstream.
@@ -185,7 +164,7 @@ func (r *road) startWeir(p plan) error {
 	if err := writeAll(dir, map[string]string{"weir.yaml": config}); err != nil {
 		return err
 	}
-	weir, err := proctest.Start("weir", dir, binary, "run", "-c", "weir.yaml")
+	weir, err := proctest.Start("weir", dir, proctest.Weir(r.t), "run", "-c", "weir.yaml")
 	if err != nil {
 		return err
 	}

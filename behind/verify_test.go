@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/verify"
 )
 
@@ -96,7 +97,7 @@ func TestWhatVerifyPrintsIsRight(t *testing.T) {
 // verify runs the command through the proxies.
 func (r *road) verify(t *testing.T) finding {
 	t.Helper()
-	out, err := exec.Command(binary, "verify", "http://"+r.entry+"/open/verify", "--admin", "http://"+r.admin, "--json").Output()
+	out, err := exec.Command(proctest.Weir(t), "verify", "http://"+r.entry+"/open/verify", "--admin", "http://"+r.admin, "--json").Output()
 	var ended *exec.ExitError
 	exit := 0
 	if errors.As(err, &ended) {

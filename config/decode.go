@@ -281,7 +281,7 @@ func put(text, tag string, v reflect.Value, f field) *spelling {
 		return &spelling{quote + " is not text", `put it in quotes`}
 	}
 	if len(f.enum) > 0 && !slices.Contains(f.enum, text) {
-		return &spelling{quote, "want " + oneOf(f.enum, text)}
+		return &spelling{quote, "want " + OneOf(f.enum, text)}
 	}
 	v.SetString(text)
 	return nil
@@ -328,16 +328,4 @@ func unquoted(tag string) string {
 		return ", without quotes"
 	}
 	return ""
-}
-
-// oneOf lists what is accepted, the one that text is nearest to apart.
-func oneOf(accepted []string, text string) string {
-	if len(accepted) == 1 {
-		return accepted[0]
-	}
-	list := strings.Join(accepted[:len(accepted)-1], ", ") + " or " + accepted[len(accepted)-1]
-	if near := nearestName(text, accepted); near != "" {
-		return list + "; did you mean " + near + "?"
-	}
-	return list
 }

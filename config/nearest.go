@@ -6,6 +6,19 @@ import (
 	"strings"
 )
 
+// OneOf lists what is accepted in place of text, one or more, and says which was probably meant.
+func OneOf(accepted []string, text string) string {
+	last := len(accepted) - 1
+	list := accepted[last]
+	if last > 0 {
+		list = strings.Join(accepted[:last], ", ") + " or " + list
+	}
+	if near := nearestName(text, accepted); near != "" {
+		return list + "; did you mean " + near + "?"
+	}
+	return list
+}
+
 // nearestName returns the one of names that was probably meant by word, or "".
 func nearestName(word string, names []string) string {
 	if len(word) > 64 {

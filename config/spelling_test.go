@@ -199,6 +199,17 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func TestOneOf(t *testing.T) {
+	for text, want := range map[string]string{"fre": "free; did you mean free?", "": "free"} {
+		if got := OneOf([]string{"free"}, text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if got, want := OneOf([]string{"free", "gold", "pro"}, "glod"), "free, gold or pro; did you mean gold?"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestNearestName(t *testing.T) {
 	names := []string{"max_age", "max_keys", "methods", "rate", "per"}
 	got := map[string]string{}

@@ -122,8 +122,8 @@ func (k *checker) asleep() {
 	}
 }
 
-// leastToken is the length of a token, in bytes, below which a warning is due.
-const leastToken = 16
+// LeastToken is the length of a token of the admin API, in bytes, below which it may be guessed.
+const LeastToken = 16
 
 // adminTokens warns of tokens that can be guessed from elsewhere.
 func (k *checker) adminTokens() {
@@ -134,8 +134,8 @@ func (k *checker) adminTokens() {
 		field string
 		value Secret
 	}{{"admin_token", k.AdminToken}, {"admin_read_token", k.AdminReadToken}} {
-		if n := len(token.value); n > 0 && n < leastToken && !k.broken(token.field) {
-			k.doubt(token.field, fmt.Sprintf("shorter than %d characters, so it may be guessed", leastToken), "take what openssl rand -hex 32 prints")
+		if n := len(token.value); n > 0 && n < LeastToken && !k.broken(token.field) {
+			k.doubt(token.field, fmt.Sprintf("shorter than %d characters, so it may be guessed", LeastToken), "take what openssl rand -hex 32 prints")
 		}
 	}
 }

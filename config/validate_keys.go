@@ -38,7 +38,7 @@ func (k *checker) planRule(field, name string) {
 		for _, r := range k.Rules {
 			known = append(known, r.Name)
 		}
-		k.wrong(field, "there is no rule "+shown(name), "want "+oneOf(known, name))
+		k.wrong(field, "there is no rule "+shown(name), "want "+OneOf(known, name))
 	}
 }
 

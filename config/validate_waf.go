@@ -61,7 +61,7 @@ func (k *checker) tuning(path string, w RuleWAF) {
 		at := fmt.Sprintf("%s.languages[%d]", path, i)
 		switch known := []string{"php", "java", "node"}; {
 		case !slices.Contains(known, language):
-			k.wrong(at, shown(language), "want "+oneOf(known, language))
+			k.wrong(at, shown(language), "want "+OneOf(known, language))
 		case slices.Contains(w.Languages[:i], language):
 			k.wrong(at, shown(language)+" is given twice", "remove it")
 		}

@@ -52,7 +52,7 @@ func wantURL(text string, schemes ...string) string {
 	switch {
 	case err != nil || !slices.Contains(schemes, u.Scheme):
 		if len(schemes) > 1 {
-			want += ", with " + oneOf(schemes, "")
+			want += ", with " + OneOf(schemes, "")
 		}
 		return want
 	case u.Hostname() == "":
@@ -252,5 +252,5 @@ func wantPer(per string) string {
 	if slices.Contains(words, per) {
 		return ""
 	}
-	return "want " + oneOf(append(words, "header:NAME", "cookie:NAME"), per)
+	return "want " + OneOf(append(words, "header:NAME", "cookie:NAME"), per)
 }

@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
+	"github.com/weirgate/weir/internal/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // write returns the name of a file with that text.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -16,11 +15,13 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
+	"github.com/weirgate/weir/internal/leaktest"
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const (
 	check = "/grpc.health.v1.Health/Check" // one answer
@@ -147,22 +148,12 @@ func askStream(t testing.TB, c healthpb.HealthClient, o ...grpc.CallOption) erro
 // records waits until n decisions are recorded, and fails if there are more. The newest is the first.
 func (h *house) records(n int) []journal.Entry {
 	h.t.Helper()
-	eventually(h.t, "records", func() bool { return len(h.journal.Recent(n)) >= n })
+	proctest.Eventually(h.t, "records", func() bool { return len(h.journal.Recent(n)) >= n })
 	got := h.journal.Recent(n + 1)
 	if len(got) != n {
 		h.t.Fatalf("%d decisions are recorded, want %d", len(got), n)
 	}
 	return got
-}
-
-// eventually waits for what another goroutine is about to do.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: waited for 10 s in vain", what)
-		}
-	}
 }
 
 // dial returns a bare connection to address.

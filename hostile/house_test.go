@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,28 +21,6 @@ import (
 
 	"github.com/weirgate/weir/internal/proctest"
 )
-
-// weirEnv names the binary under test for the tests of this run. TestMain sets it.
-const weirEnv = "WEIR_TEST_BINARY"
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-// run builds the binary once and runs the tests with it.
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-hostile")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/weir").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
-	}
-	os.Setenv(weirEnv, binary)
-	return m.Run()
-}
 
 // A process is a running `weir run`.
 type process struct {
@@ -59,7 +36,7 @@ func start(t testing.TB, files int, yaml string) *process {
 	if err := os.WriteFile(filepath.Join(dir, "weir.yaml"), []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := proctest.Start("weir", dir, "/bin/sh", "-c", fmt.Sprintf("ulimit -n %d && exec %s run", files, os.Getenv(weirEnv)))
+	p, err := proctest.Start("weir", dir, "/bin/sh", "-c", fmt.Sprintf("ulimit -n %d && exec %s run", files, proctest.Weir(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,17 +12,17 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
+	"github.com/weirgate/weir/internal/leaktest"
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // A house is a middleware with everything behind it but the handler.
@@ -44,22 +44,12 @@ func build(t testing.TB, yaml string) *house {
 // records waits until n decisions are recorded, and fails if there are ever more.
 func (h *house) records(t *testing.T, n int) []journal.Entry {
 	t.Helper()
-	eventually(t, "records", func() bool { return len(h.journal.Recent(n)) >= n })
+	proctest.Eventually(t, "records", func() bool { return len(h.journal.Recent(n)) >= n })
 	got := h.journal.Recent(n + 1)
 	if len(got) != n {
 		t.Fatalf("%d decisions are recorded, want %d", len(got), n)
 	}
 	return got
-}
-
-// eventually waits for what another goroutine is about to do.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: waited for 10 s in vain", what)
-		}
-	}
 }
 
 // A protocol is a way in which a client and a server talk.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/journal"
 )
 
@@ -28,7 +29,7 @@ rules:
   - {name: stream, path: /stream, body: skip}
   - {name: large, path: /large, max_body: 2MiB}
   - {name: once, path: /once, limits: [{rate: 0/1h}]}
-waf: {max_body: 64KiB}
+waf: {max_body: 64KiB, max_wait: 1m}
 `
 
 // bodies is a handler that notes what reached it.
@@ -116,7 +117,7 @@ func checkBlocked(t *testing.T, j *journal.Journal, verdict, refused, answer str
 		}
 		return
 	}
-	eventually(t, "the blocked list", func() bool { list = j.Blocked(10); return len(list) > 0 })
+	proctest.Eventually(t, "the blocked list", func() bool { list = j.Blocked(10); return len(list) > 0 })
 	b := list[0]
 	if len(list) != 1 || b.Verdict != verdict || !strings.Contains(b.Refused, refused) || b.Incident == "" || refused == "" && len(b.Matches) == 0 {
 		t.Errorf("blocked: %+v", list)

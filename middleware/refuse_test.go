@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 const tarpit5s = `
@@ -84,7 +85,7 @@ func TestTarpitHoldsOneStream(t *testing.T) {
 				}
 				left <- err
 			}()
-			eventually(t, "held", func() bool { return h.Held() == 1 })
+			proctest.Eventually(t, "held", func() bool { return h.Held() == 1 })
 			if answer, _ := get(t, client, server.URL); answer.StatusCode != 200 || h.Held() != 1 {
 				t.Errorf("beside it: got %d, and %d held", answer.StatusCode, h.Held())
 			}
@@ -92,7 +93,7 @@ func TestTarpitHoldsOneStream(t *testing.T) {
 			if err := <-left; !errors.Is(err, context.Canceled) {
 				t.Errorf("the held request: %v", err)
 			}
-			eventually(t, "freed", func() bool { return h.Held() == 0 })
+			proctest.Eventually(t, "freed", func() bool { return h.Held() == 0 })
 			h.records(t, 2)
 		})
 	}
@@ -104,9 +105,9 @@ func TestTarpitNoticesWhoLeavesInTheMiddleOfABody(t *testing.T) {
 	_, server := serve(t, http1, h.Wrap(http.HandlerFunc(ok)))
 	conn := dial(t, server)
 	io.WriteString(conn, "POST /pit HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
-	eventually(t, "held", func() bool { return h.Held() == 1 })
+	proctest.Eventually(t, "held", func() bool { return h.Held() == 1 })
 	conn.Close()
-	eventually(t, "freed", func() bool { return h.Held() == 0 })
+	proctest.Eventually(t, "freed", func() bool { return h.Held() == 0 })
 	h.records(t, 1)
 }
 
@@ -123,12 +124,12 @@ func TestTarpitHoldsOldAndUpgradingRequests(t *testing.T) {
 			conn := dial(t, server)
 			io.WriteString(conn, request)
 			if delay == "5m" {
-				eventually(t, "held", func() bool { return h.Held() == 1 })
+				proctest.Eventually(t, "held", func() bool { return h.Held() == 1 })
 				conn.Close()
 			} else if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || answer.StatusCode != 429 {
 				t.Errorf("%s: %v, %v, want 429", name, answer, err)
 			}
-			eventually(t, "freed", func() bool { return h.Held() == 0 })
+			proctest.Eventually(t, "freed", func() bool { return h.Held() == 0 })
 			h.records(t, 1)
 		}
 	}

@@ -16,14 +16,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.uber.org/goleak"
 
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/replay/accesslog"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func compile(t testing.TB, text string) *policy.Policy {
 	t.Helper()

@@ -25,7 +25,7 @@ func reserve(t *testing.T) *redistest.Server {
 // in one line; when Redis comes it is told nothing of what was, and counts from then on.
 func TestAbsentAtStart(t *testing.T) {
 	redis, s, c := reserve(t), startService(t), newCrowd(t)
-	all, urls := startReplicas(t, 1, basics(s)+fmt.Sprintf("store: {redis: {url: %q}}\n", redis.URL())+rules(5))
+	all, urls := startReplicas(t, 1, basics(s)+patient(redis.URL())+rules(5)) // to nobody a connection fails at once
 	if diff := cmp.Diff(tally{200: 5, 429: 15}, c.hammer(urls, "/fixed_window", c.fresh(), 20)); diff != "" {
 		t.Errorf("without Redis (-want +got):\n%s", diff)
 	}
@@ -138,7 +138,7 @@ func TestScriptForgotten(t *testing.T) {
 // and what passes from then on is one limit, and of what was counted elsewhere in that moment a share each.
 func TestBurstAfterRestart(t *testing.T) {
 	redis := redistest.Start(t)
-	yaml := basics(startService(t)) + fmt.Sprintf("store: {redis: {url: %q}, replicas: 2}\n", redis.URL()) + rules(5)
+	yaml := basics(startService(t)) + fmt.Sprintf("store: {redis: {url: %q, timeout: 5s}, replicas: 2}\n", redis.URL()) + rules(5) // a dead one fails at once
 	all, urls := startReplicas(t, 2, yaml)
 	c := newCrowd(t)
 	client := c.fresh()

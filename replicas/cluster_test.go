@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/internal/timed"
 )
@@ -95,12 +96,11 @@ func TestClusterNodeReplaced(t *testing.T) {
 // addReplica adds to the Cluster a node that has all of the master's counts and takes over from it.
 func addReplica(t *testing.T, c *redistest.Cluster, master *redistest.Server) *redistest.Server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := proctest.QuietAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, bus, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	_, bus, _ := net.SplitHostPort(addr)
 	s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")
 	port := master.Do("CONFIG", "GET", "cluster-port").([]any)[1].(string)
 	s.Do("CLUSTER", "MEET", "127.0.0.1", master.Port(), port)

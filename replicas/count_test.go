@@ -11,14 +11,13 @@ import (
 	"github.com/weirgate/weir/internal/redistest"
 )
 
-// window is an hour, or another that does not turn while the test runs.
+// window is about an hour: one that does not turn while the test runs.
 func window() string {
-	for _, d := range []time.Duration{time.Hour, 53 * time.Minute} {
-		if now := time.Now(); now.Add(2 * time.Minute).Truncate(d).Equal(now.Truncate(d)) {
-			return fmt.Sprintf("%dm", d/time.Minute)
+	for w := time.Hour; ; w -= time.Minute {
+		if begun := time.Duration(time.Now().UnixNano()) % w; begun < w-5*time.Minute {
+			return fmt.Sprintf("%dm", w/time.Minute)
 		}
 	}
-	return "47m"
 }
 
 // patient is a store that is waited for: what is counted in its place is no count of all replicas.

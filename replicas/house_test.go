@@ -20,31 +20,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-// weirEnv names the binary under test for the tests of this run. TestMain sets it.
-const weirEnv = "WEIR_TEST_BINARY"
+	"github.com/weirgate/weir/internal/proctest"
+)
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
-	os.Exit(run(m))
-}
-
-// run builds the binary once and runs the tests with it.
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-replicas")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/weir").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
-	}
-	os.Setenv(weirEnv, binary)
-	return m.Run()
+	m.Run()
 }
 
 // patience is how long anything that must happen is waited for.
@@ -94,7 +76,7 @@ func startReplica(t testing.TB, yaml string) *replica {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &replica{t: t, cmd: exec.Command(os.Getenv(weirEnv), "run", "-c", file)}
+	r := &replica{t: t, cmd: exec.Command(proctest.Weir(t), "run", "-c", file)}
 	stderr, err := r.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -21,31 +21,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/leaktest"
+	"github.com/weirgate/weir/internal/proctest"
 )
 
-// binaryVariable names the variable that says where the program under test lies; its name is none of a setting of Weir's.
-const binaryVariable = "RESTARTS_BINARY"
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "weir-restarts")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	binary := filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/weir").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	os.Setenv(binaryVariable, binary)
-	goleak.VerifyTestMain(m, redistest.Redials(), goleak.Cleanup(func(code int) {
-		os.RemoveAll(dir)
-		os.Exit(code)
-	}))
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is how long anything that must happen is waited for.
 const patience = 30 * time.Second
@@ -140,7 +120,7 @@ type process struct {
 func (s *sockets) start(t *testing.T, config string) *process {
 	t.Helper()
 	p := &process{t: t, ended: make(chan struct{}), runs: make(chan struct{})}
-	p.cmd = exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0" run -c "$1"`, os.Getenv(binaryVariable), config)
+	p.cmd = exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0" run -c "$1"`, proctest.Weir(t), config)
 	p.cmd.Env = append(os.Environ(), "LISTEN_FDS="+strconv.Itoa(len(s.files)), "LISTEN_FDNAMES="+strings.Repeat(":weir.socket", len(s.files))[1:])
 	p.cmd.ExtraFiles = s.files
 	stderr, err := p.cmd.StderrPipe()

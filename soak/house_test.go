@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 // patience is how long anything that must happen is waited for.
@@ -41,7 +43,11 @@ func startHouse(t testing.TB, yaml string) *house {
 	if err := os.WriteFile(h.file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.cmd = exec.Command(os.Getenv(binaryEnv), "run", "-c", h.file)
+	program, err := proctest.Build(raceFlags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.cmd = exec.Command(program, "run", "-c", h.file)
 	stderr, err := h.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -8,11 +8,9 @@ package soak_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,38 +22,13 @@ import (
 )
 
 const (
-	binaryEnv = "WEIR_TEST_BINARY" // names the program under test. TestMain sets it
-	lengthEnv = "SOAK"             // how long the long form lasts, as in 30m; empty: the short form
-	seedEnv   = "SOAK_SEED"        // of the moments of the outages; empty: another one each time
+	lengthEnv = "SOAK"      // how long the long form lasts, as in 30m; empty: the short form
+	seedEnv   = "SOAK_SEED" // of the moments of the outages; empty: another one each time
 
 	// What the log says of a refusal, and of an open breaker.
 	refusalLine = "refused"
 	leftAlone   = "the shared store does not answer: it is left alone"
 )
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-// run builds the program once, unless it is not to be run, and runs the tests with it.
-func run(m *testing.M) int {
-	flag.Parse()
-	if testing.Short() {
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "weir-soak")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "weir")
-	args := append(append([]string{"build"}, raceFlags...), "-o", binary, "../cmd/weir")
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
-	}
-	os.Setenv(binaryEnv, binary)
-	return m.Run()
-}
 
 // A plan is how long and how hard.
 type plan struct {

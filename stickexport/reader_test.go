@@ -17,12 +17,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
+	"github.com/weirgate/weir/internal/leaktest"
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/timed"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // A speaker is a socket that answers as a test says, and notes what it was asked.
 type speaker struct {
@@ -271,15 +272,14 @@ func TestErrors(t *testing.T) {
 		return speak(t, func(_ string, w io.Writer) { _, _ = io.WriteString(w, text) }).addr
 	}
 	const head = "# table: web, type: ip, size:1, used:1\n"
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := proctest.QuietAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed.Close()
 	tests := []struct{ name, socket, want string }{
 		{"no socket", filepath.Join(t.TempDir(), "none"), "no such socket"},
 		{"no socket either", "unix:/no/such/sock", "no such socket"},
-		{"nobody listens", closed.Addr().String(), "nobody listens"},
+		{"nobody listens", closed, "nobody listens"},
 		{"no table", say("No such table\n\n"), "no table web: want one of none"},
 		{"not stored", speak(t, func(command string, w io.Writer) {
 			if strings.Contains(command, "data.") {

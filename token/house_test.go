@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"go.uber.org/goleak"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // noon is when tests decide.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/waf"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // looked is a firewall that looks again, and what it was told.
 type looked struct {

@@ -164,12 +164,26 @@ func (w *WAF) conclude(c *Case, r *weir.Inspection) {
 // masked returns what may be known of a finding.
 func (w *WAF) masked(f *Finding) weir.Match {
 	m := weir.Match{Rule: f.Rule, Class: f.Class, Location: f.Part.String(), Name: w.o.Mask.Text(f.Name), Score: f.Score, Shadow: f.shadow}
-	if w.o.Mask.IsSecret(f.Name) || f.Part == feed.Cookie && w.o.Mask.IsSecret("cookie") {
+	if w.o.Mask.IsSecret(f.Name) || f.Part == feed.Cookie && w.o.Mask.IsSecret("cookie") || w.hasSecretPair(f) {
 		m.Fragment = "[masked]"
 	} else {
 		m.Fragment = w.o.Mask.Cut(f.Value, f.At)
 	}
 	return m
+}
+
+// hasSecretPair reports whether the value holds a secret to who separates pairs by ; as well.
+func (w *WAF) hasSecretPair(f *Finding) bool {
+	if f.Part != feed.Query && f.Part != feed.Form {
+		return false
+	}
+	_, rest, _ := strings.Cut(f.Value, ";")
+	for pair := range strings.SplitSeq(rest, ";") {
+		if name, _, ok := strings.Cut(pair, "="); ok && w.o.Mask.IsSecret(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // trace tells where a panic came from: the kind of what was thrown and the functions on the way, but no

@@ -346,6 +346,21 @@ func TestSlotsFollowTheContext(t *testing.T) {
 	})
 }
 
+// A secret is hidden in both readings of a query: what & alone separates is one value, with a pair behind each ; in it.
+func TestSecretBehindSemicolon(t *testing.T) {
+	for value, want := range map[string]string{
+		"x' or 1=1;pin=2580": "[masked]", "x' or 1=1;b;my_password=h": "[masked]", "x' or 1=1;b=pin": "' or 1=1;b=pin", "x' or password=1;pin": "' or password=1;pin",
+	} {
+		for part, want := range map[feed.Part]string{feed.Query: want, feed.Form: want, feed.JSON: value[1:]} {
+			f := hit
+			f.Part, f.Value = part, value
+			if got := inspect(t, build(t, finds(f), nil), waf.Input{Mode: weir.Enforce}).Matches[0].Fragment; got != want {
+				t.Errorf("%v %s: %s, want %s", part, value, got, want)
+			}
+		}
+	}
+}
+
 // However much matches, a result stays small, and the score is of all.
 func TestMatchesAreBounded(t *testing.T) {
 	list := make([]waf.Finding, 100)

@@ -13,16 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/apikey/postgres"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/pgtest"
 	"github.com/weirgate/weir/internal/proctest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is how long an answer may take on a busy machine.
 const patience = 30 * time.Second

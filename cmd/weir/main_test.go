@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 func TestMain(m *testing.M) {
@@ -71,11 +73,16 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func free(ts *testscript.TestScript, _ bool, names []string) {
+	given := map[string]bool{}
 	for _, name := range names {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		ts.Check(err)
-		ts.Setenv(name, l.Addr().String())
-		defer l.Close() // all at once, so that they differ
+		addr := ""
+		for addr == "" || given[addr] { // they differ
+			var err error
+			addr, err = proctest.QuietAddress()
+			ts.Check(err)
+		}
+		given[addr] = true
+		ts.Setenv(name, addr)
 	}
 }
 
@@ -114,7 +121,7 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	var got string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		res, err := http.Get(args[0])
 		if err != nil {
 			if got = err.Error(); neg {

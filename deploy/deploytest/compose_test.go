@@ -62,8 +62,8 @@ func standUp(t *testing.T) stand {
 	}))
 	t.Cleanup(service.Close)
 	dir := t.TempDir()
-	s := stand{entry: freeAddress(t), redis: redisAt(freeAddress(t))}
-	front, admin := freeAddress(t), freeAddress(t)
+	s := stand{entry: proctest.Free(t), redis: redisAt(proctest.Free(t))}
+	front, admin := proctest.Free(t), proctest.Free(t)
 	token := write(t, dir, "token", "a secret of thirty-two characters")
 
 	host, port, _ := net.SplitHostPort(string(s.redis))

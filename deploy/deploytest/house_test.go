@@ -4,8 +4,6 @@ package deploytest_test
 
 import (
 	"cmp"
-	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,38 +13,13 @@ import (
 	"github.com/weirgate/weir/internal/proctest"
 )
 
-// binaryVariable names the variable that says where the program under test lies; its name is none of a setting of Weir's.
-const binaryVariable = "DEPLOYTEST_BINARY"
-
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	flag.Parse()
-	if testing.Short() {
-		return m.Run() // what needs the program skips itself
-	}
-	dir, err := os.MkdirTemp("", "weir-deploy")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/weir").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
-		return 1
-	}
-	os.Setenv(binaryVariable, binary)
-	return m.Run()
-}
-
 // weirBinary returns where the program under test lies.
 func weirBinary(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("no real programs in short mode")
 	}
-	return os.Getenv(binaryVariable)
+	return proctest.Weir(t)
 }
 
 // program returns where a program is installed, or skips the test.
@@ -89,16 +62,6 @@ func write(t *testing.T, dir, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// freeAddress returns a loopback address that was free a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	addr, err := proctest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
 }
 
 // run starts a program that ends with the test, and returns once it listens.

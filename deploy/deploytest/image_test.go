@@ -3,7 +3,6 @@ package deploytest_test
 import (
 	"crypto/sha256"
 	"debug/elf"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -47,7 +46,7 @@ func dockerfileSays(t *testing.T, pattern *regexp.Regexp) []string {
 func buildContext(t *testing.T, dir, tag string) {
 	t.Helper()
 	git := program(t, "git")
-	if err := errors.Join(os.CopyFS(dir, os.DirFS("../..")), os.RemoveAll(filepath.Join(dir, ".git"))); err != nil {
+	if err := os.CopyFS(dir, unversioned{os.DirFS("../..")}); err != nil {
 		t.Fatal(err)
 	}
 	succeed(t, dir, git, "init", "-q")
@@ -68,6 +67,14 @@ func buildContext(t *testing.T, dir, tag string) {
 			}
 		}
 	}
+}
+
+// unversioned is a checkout without what git keeps of it, where files come and go while other tests build programs.
+type unversioned struct{ fs.FS }
+
+func (u unversioned) ReadDir(name string) ([]fs.DirEntry, error) {
+	list, err := fs.ReadDir(u.FS, name)
+	return slices.DeleteFunc(list, func(e fs.DirEntry) bool { return e.Name() == ".git" }), err
 }
 
 // buildImage returns a root directory with what the image holds that is built from source.
@@ -160,7 +167,7 @@ func runsShutIn(t *testing.T, image string) {
 	}
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(upstream.Close)
-	listen, admin := freeAddress(t), freeAddress(t)
+	listen, admin := proctest.Free(t), proctest.Free(t)
 	write(t, image, "etc/weir/weir.yaml", fmt.Sprintf(shutIn, listen, admin, upstream.URL))
 	user := dockerfileSays(t, userLine)
 	var id struct{ user, group uint32 }

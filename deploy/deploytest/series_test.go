@@ -124,7 +124,7 @@ func TestEveryExpressionFindsItsSeries(t *testing.T) {
 	redis := redistest.Start(t)
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(upstream.Close)
-	listen, admin := freeAddress(t), freeAddress(t)
+	listen, admin := proctest.Free(t), proctest.Free(t)
 	file := write(t, dir, "weir.yaml", fmt.Sprintf(everything, listen, admin, upstream.URL, redis.URL()))
 	p := run(t, listen, dir, weir, "run", "-c", file)
 	ask(t, listen)

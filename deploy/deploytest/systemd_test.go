@@ -48,7 +48,7 @@ func besideAnother(t *testing.T) string {
 func TestSocketsOfSystemdAreServed(t *testing.T) {
 	t.Parallel()
 	activate, weir := program(t, "systemd-socket-activate"), weirBinary(t)
-	dir, front, admin := t.TempDir(), freeAddress(t), freeAddress(t)
+	dir, front, admin := t.TempDir(), proctest.Free(t), proctest.Free(t)
 	file := write(t, dir, "weir.yaml", fmt.Sprintf("listen: %q\nadmin: %q\nupstream: \"http://127.0.0.1:1\"\n", front, admin))
 	p := run(t, front, dir, activate, "-l", front, "-l", admin, weir, "run", "-c", file)
 	answers := func() error {

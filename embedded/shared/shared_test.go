@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/middleware"
 	"github.com/weirgate/weir/store/memory"
@@ -22,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what is embedded tells it of every refusal
-	goleak.VerifyTestMain(m, redistest.Redials())
+	leaktest.Main(m)
 }
 
 // A program is a library user's: a middleware before a service, over one engine.

@@ -15,7 +15,6 @@ import (
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -23,12 +22,12 @@ import (
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/envoyrls/descriptors"
 	"github.com/weirgate/weir/internal/enginetest"
-	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // noon is when tests begin. Every window but the second's has begun before.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)

@@ -27,6 +27,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 // Health is good once there is a configuration and until the drain; the empty name stands for the process, and
@@ -101,7 +103,7 @@ func TestDrain(t *testing.T) {
 			if c.ends {
 				close(release)
 			} else {
-				await(t, "the drain", h.drained.Load)
+				proctest.Eventually(t, "the drain", h.drained.Load)
 				cancel()
 				time.AfterFunc(50*time.Millisecond, func() { close(release) })
 			}
@@ -231,14 +233,14 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	renewed := issue(t, dir, "rls.test", ca)
-	await(t, "the new certificate", func() bool {
+	proctest.Eventually(t, "the new certificate", func() bool {
 		serial, err := ask(envoy)
 		return err == nil && serial == renewed.parsed.SerialNumber.String()
 	})
 	if err := os.WriteFile(server.key, []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the warning", func() bool {
+	proctest.Eventually(t, "the warning", func() bool {
 		serial, err := ask(envoy)
 		if err != nil || serial != renewed.parsed.SerialNumber.String() {
 			t.Fatalf("%s, %v", serial, err)

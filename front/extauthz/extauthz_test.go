@@ -153,14 +153,18 @@ func TestFrozenStore(t *testing.T) {
 	server.Freeze()
 	defer server.Thaw()
 	var took []time.Duration
+	waited := 0 // in so many rounds
 	for range rounds {
 		ours, bare := h.round()
+		if ours >= timeout {
+			waited++
+		}
 		took = append(took, ours-max(bare-timeout, 0))
 	}
 	slices.Sort(took)
 	t.Logf("p99.9 of each round: %v", took)
-	if got := took[rounds/2]; got > timed.Bound(bound) || took[rounds-1] < timeout {
-		t.Errorf("p99.9 is %v, want at most %v, and at least once %v", got, bound, timeout)
+	if got := took[rounds/2]; got > timed.Bound(bound) || waited == 0 {
+		t.Errorf("p99.9 is %v, want at most %v; in %d rounds the store was waited for", got, bound, waited)
 	}
 	if e := h.journal.Recent(1)[0]; !e.Degraded {
 		t.Errorf("recorded %+v, want degraded", e)

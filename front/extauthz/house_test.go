@@ -9,18 +9,20 @@ import (
 
 	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
-	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// noon is when all that is asked happens, so that what is told of seconds is to the second.
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 
 // A house is a server with everything behind it, and a client: the Envoy that asks.
 type house struct {
@@ -43,7 +45,7 @@ func build(t testing.TB, yaml string) *house {
 func over(t testing.TB, s *engine.Snapshot) *house {
 	t.Helper()
 	j := journal.New(journal.Options{Recent: 5000, Rules: s.Policy.Names()})
-	h := &house{Server: New(engine.New(s, j, time.Now), Options{}), t: t, journal: j}
+	h := &house{Server: New(engine.New(s, j, noon), Options{}), t: t, journal: j}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func TestCaddyWithoutWeir(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for where, addr := range map[string]string{"nobody": nobody(t), "frozen": frozen(t)} {
-				r := open(t, "caddy", plan{edit: c.edit, weir: addr})
+				r := open(t, "caddy", plan{edit: c.edit, weir: addr, hasty: true})
 				began := time.Now()
 				a := r.client().do("POST", "/a", "body")
 				if a.status != c.status[where] || a.status == 200 && a.seen.Body != "body" {

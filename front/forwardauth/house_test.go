@@ -15,16 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
-	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // noon is when tests begin: on a minute, so that windows begin with them.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)

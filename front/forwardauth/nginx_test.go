@@ -191,7 +191,7 @@ func TestNginxWithoutWeir(t *testing.T) {
 	}{"closed": {nil, 500}, "open": {opening, 200}} {
 		t.Run(name, func(t *testing.T) {
 			for where, addr := range map[string]string{"nobody": nobody(t), "frozen": frozen(t)} {
-				r := open(t, "nginx", plan{edit: c.edit, weir: addr})
+				r := open(t, "nginx", plan{edit: c.edit, weir: addr, hasty: true})
 				began := time.Now()
 				if got := r.client().get("/a").status; got != c.status {
 					t.Errorf("%s: HTTP status %d, want %d", where, got, c.status)
@@ -358,7 +358,7 @@ func TestNginxClientAborts(t *testing.T) {
 	t.Parallel()
 	store := newWaiting(t)
 	h := buildOver(t, once, store)
-	r := open(t, "nginx", plan{weir: h.serve()})
+	r := open(t, "nginx", plan{weir: h.serve(), hasty: true})
 	ctx, cancel := context.WithCancel(context.Background())
 	req := httptest.NewRequest(http.MethodGet, "http://"+r.entry+"/a", nil).WithContext(ctx)
 	req.RequestURI = ""

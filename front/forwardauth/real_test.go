@@ -76,7 +76,13 @@ type plan struct {
 	client string              // that section; empty: the proxy, alone
 	edit   func(string) string // of the proxy's configuration
 	weir   string              // where the proxy asks, in place of Weir
+	// hasty waits for Weir as long as is shipped, 300 ms, and not for so long that a machine which tests other
+	// things at the same time makes no difference.
+	hasty bool
 }
+
+// patiently has a proxy wait for Weir.
+var patiently = strings.NewReplacer("_timeout 200ms", "_timeout 20s", "_timeout 300ms", "_timeout 20s")
 
 // shipped are the files that a user copies.
 var shipped = map[string]struct{ file, listen string }{
@@ -118,7 +124,7 @@ func (r *road) start(kind, program string, p plan) error {
 	if r.entry, err = proctest.FreeAddress(); err != nil {
 		return err
 	}
-	config, err := r.configuration(kind, p.edit)
+	config, err := r.configuration(kind, p)
 	if err != nil {
 		return err
 	}
@@ -131,18 +137,21 @@ func (r *road) start(kind, program string, p plan) error {
 }
 
 // configuration is the shipped file, edited, with the road's addresses in place of its own.
-func (r *road) configuration(kind string, edit func(string) string) (string, error) {
+func (r *road) configuration(kind string, p plan) (string, error) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", shipped[kind].file))
 	if err != nil {
 		return "", err
 	}
 	head, config, _ := strings.Cut(string(text), "\n\n")
-	if edit != nil {
-		edited := edit(config)
+	if p.edit != nil {
+		edited := p.edit(config)
 		if edited == config {
 			return "", fmt.Errorf("deploy/%s: the edit changes nothing", shipped[kind].file)
 		}
 		config = edited
+	}
+	if !p.hasty {
+		config = patiently.Replace(config)
 	}
 	listen := "listen " + r.entry + ";"
 	if kind == "caddy" {

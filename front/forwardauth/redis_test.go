@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
-	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/redistest"
 	"github.com/weirgate/weir/internal/timed"
 	"github.com/weirgate/weir/store/failover"
@@ -182,12 +180,6 @@ const (
 // other things to do makes a bare timer late, too: beside every ask such a timer runs, and what it is late
 // is taken off. A round in which the machine stood still is one of nine.
 func TestFrozenStore(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { // a dial of the client library ends later than its client
-		if err := proctest.Await(proctest.Patience, func() error { return goleak.Find(before) }); err != nil {
-			t.Error(err)
-		}
-	})
 	server := redistest.Start(t)
 	h := replica(t, server.URL(), "default: {limits: [{rate: 1000000/1h}]}\n"+behind, failover.Options{Timeout: timeout, Failures: 1 << 40, ProbeEvery: time.Hour})
 	h.ask("/auth/caddy", caddyAsks("/a"))

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/journal"
 )
 
@@ -34,7 +35,7 @@ func TestTheFirewallStandsAtEveryDoor(t *testing.T) {
 				t.Errorf("an attack: %d", got)
 			}
 			var blocked []journal.Blocked
-			eventually(t, "what was blocked", func() bool { // it is noted after the newest record
+			proctest.Eventually(t, "what was blocked", func() bool { // it is noted after the newest record
 				blocked = h.journal.Blocked(2)
 				return len(blocked) > 0
 			})

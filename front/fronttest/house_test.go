@@ -9,17 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/front/proxy"
 	"github.com/weirgate/weir/internal/enginetest"
-	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/leaktest"
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // A house is an engine with a journal, for fronts to stand before.
 type house struct {
@@ -73,7 +72,7 @@ func (h *house) before(t testing.TB, upstream string) {
 // recorded waits until n decisions are recorded. There are never more.
 func (h *house) recorded(t testing.TB, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d records", n), func() bool { return len(h.journal.Recent(n)) == n })
+	proctest.Eventually(t, fmt.Sprintf("%d records", n), func() bool { return len(h.journal.Recent(n)) == n })
 	if got := len(h.journal.Recent(n + 1)); got != n {
 		t.Fatalf("%d decisions are recorded, want %d", got, n)
 	}
@@ -82,23 +81,13 @@ func (h *house) recorded(t testing.TB, n int) {
 // newest waits for the record of the decision that was made now, by a clock that stands.
 func (h *house) newest(t testing.TB) (e journal.Entry) {
 	t.Helper()
-	eventually(t, "the newest record", func() bool {
+	proctest.Eventually(t, "the newest record", func() bool {
 		for _, e = range h.journal.Recent(1) {
 			return e.Time.Equal(h.clock.now())
 		}
 		return false
 	})
 	return e
-}
-
-// eventually waits for what another goroutine is about to do.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: waited for 20 s in vain", what)
-		}
-	}
 }
 
 // A server is a front that listens.

@@ -23,16 +23,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/middleware"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // watch only counts nothing: every request passes.
 const watchOnly = "default: {limits: []}\n"

@@ -110,7 +110,7 @@ func TestProxyProtocolVectors(t *testing.T) {
 }
 
 func TestListedPeersMustSpeakTheProxyProtocol(t *testing.T) {
-	o := Options{ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HeaderTimeout: 50 * time.Millisecond}
+	o := Options{ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HeaderTimeout: headerTime}
 	h := build(t, plan{options: o, upstream: http.HandlerFunc(echo)})
 	for _, first := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", ""} {
 		c := h.dial()

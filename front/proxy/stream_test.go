@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 var protocols = []string{"HTTP/1.1", "h2c", "h2"}
 
 // headerTime is a bound for headers that streams must outlive, and that a busy machine keeps.
-const headerTime = 400 * time.Millisecond
+const headerTime = time.Second
 
 // options returns what a proxy needs to speak a protocol.
 func options(t testing.TB, protocol string) Options {
@@ -35,31 +37,34 @@ func options(t testing.TB, protocol string) Options {
 // Each event arrives before the next is sent (PRX-15), and no time-out ends the stream (PRX-12).
 func TestEventsArriveAtOnce(t *testing.T) {
 	for _, protocol := range protocols {
-		next := make(chan bool)
-		o := options(t, protocol)
-		o.HeaderTimeout = headerTime
-		h := build(t, plan{options: o, upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			next := make(chan bool)
+			o := options(t, protocol)
+			o.HeaderTimeout = headerTime
+			h := build(t, plan{options: o, upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				for i := range 3 {
+					_ = http.NewResponseController(w).Flush()
+					<-next
+					fmt.Fprintf(w, "data: %d\n\n", i)
+				}
+			})})
+			answer, err := h.client(protocol).Get(h.url("/"))
+			if err != nil {
+				t.Fatalf("the header: %v", err)
+			}
+			r := bufio.NewReader(answer.Body)
+			time.Sleep(2 * headerTime)
 			for i := range 3 {
-				_ = http.NewResponseController(w).Flush()
-				<-next
-				fmt.Fprintf(w, "data: %d\n\n", i)
+				next <- true
+				line, err := r.ReadString('\n')
+				if _, _ = r.ReadString('\n'); err != nil || line != fmt.Sprintf("data: %d\n", i) {
+					t.Errorf("got %q %v", line, err)
+				}
 			}
-		})})
-		answer, err := h.client(protocol).Get(h.url("/"))
-		if err != nil {
-			t.Fatalf("%s: the header: %v", protocol, err)
-		}
-		r := bufio.NewReader(answer.Body)
-		time.Sleep(2 * headerTime)
-		for i := range 3 {
-			next <- true
-			line, err := r.ReadString('\n')
-			if _, _ = r.ReadString('\n'); err != nil || line != fmt.Sprintf("data: %d\n", i) {
-				t.Errorf("%s: got %q %v", protocol, line, err)
-			}
-		}
-		answer.Body.Close()
+			answer.Body.Close()
+		})
 	}
 }
 
@@ -78,27 +83,30 @@ func TestStreamsBothWays(t *testing.T) {
 	s := serve(t, pingPong)
 	for _, scheme := range []string{"http", "h2c"} {
 		for _, protocol := range protocols {
-			o := options(t, protocol)
-			o.HeaderTimeout = headerTime
-			h := build(t, plan{options: o, upstreams: UpstreamOptions{Default: strings.Replace(s.URL, "http", scheme, 1)}})
-			r, w := io.Pipe()
-			answer, err := h.client(protocol).Post(h.url("/"), "text/plain", r)
-			if err != nil {
-				t.Fatalf("%s to %s: %v", protocol, scheme, err)
-			}
-			got := bufio.NewScanner(answer.Body)
-			time.Sleep(2 * headerTime)
-			for i := range 3 {
-				fmt.Fprintln(w, i)
-				if !got.Scan() || got.Text() != fmt.Sprint("pong ", i) {
-					t.Errorf("%s to %s: %q %v", protocol, scheme, got.Text(), got.Err())
+			t.Run(protocol+" to "+scheme, func(t *testing.T) {
+				t.Parallel()
+				o := options(t, protocol)
+				o.HeaderTimeout = headerTime
+				h := build(t, plan{options: o, upstreams: UpstreamOptions{Default: strings.Replace(s.URL, "http", scheme, 1)}})
+				r, w := io.Pipe()
+				answer, err := h.client(protocol).Post(h.url("/"), "text/plain", r)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			w.Close()
-			if got.Scan() || got.Err() != nil {
-				t.Errorf("%s to %s: no end: %q %v", protocol, scheme, got.Text(), got.Err())
-			}
-			answer.Body.Close()
+				got := bufio.NewScanner(answer.Body)
+				time.Sleep(2 * headerTime)
+				for i := range 3 {
+					fmt.Fprintln(w, i)
+					if !got.Scan() || got.Text() != fmt.Sprint("pong ", i) {
+						t.Errorf("%q %v", got.Text(), got.Err())
+					}
+				}
+				w.Close()
+				if got.Scan() || got.Err() != nil {
+					t.Errorf("no end: %q %v", got.Text(), got.Err())
+				}
+				answer.Body.Close()
+			})
 		}
 	}
 }
@@ -347,7 +355,7 @@ func TestSlowReaderIsGivenUp(t *testing.T) {
 	for _, protocol := range protocols {
 		ended := make(chan bool)
 		o := options(t, protocol)
-		o.IdleTimeout = 200 * time.Millisecond
+		o.IdleTimeout = time.Second
 		h := build(t, plan{yaml: slot, options: o, upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer close(ended)
 			for chunk := make([]byte, 64<<10); r.Context().Err() == nil; {
@@ -362,7 +370,7 @@ func TestSlowReaderIsGivenUp(t *testing.T) {
 		}
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Errorf("%s: the upstream is still writing", protocol)
 		}
 		h.recorded(1)
@@ -380,15 +388,15 @@ func TestErrorsOfTheUpstream(t *testing.T) {
 		io.WriteString(c, "what?\r\n\r\n")
 	})
 	tests := []struct {
-		upstream string
+		upstream UpstreamOptions
 		want     int
 	}{
-		{"http://" + closedPort(t), 502},
-		{garbage, 502},
-		{silent, 504},
+		{UpstreamOptions{Default: "http://" + closedPort(t)}, 502},
+		{UpstreamOptions{Default: garbage}, 502},
+		{UpstreamOptions{Default: silent, ResponseHeader: 50 * time.Millisecond}, 504},
 	}
 	for _, x := range tests {
-		h := build(t, plan{upstreams: UpstreamOptions{Default: x.upstream, ResponseHeader: 50 * time.Millisecond}})
+		h := build(t, plan{upstreams: x.upstream})
 		answer, body := h.get(h.client("HTTP/1.1"), "/")
 		if answer.StatusCode != x.want || answer.Header.Get("Content-Type") != "application/problem+json" || strings.Contains(body, "127.0.0.1") {
 			t.Errorf("got %d %s, want %d", answer.StatusCode, body, x.want)
@@ -402,12 +410,11 @@ func TestErrorsOfTheUpstream(t *testing.T) {
 
 // closedPort returns an address where nobody listens.
 func closedPort(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := proctest.QuietAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 func TestLateMeansTheAnswer(t *testing.T) {
@@ -469,14 +476,8 @@ func TestEarlyHintsAreNotTheLastAnswer(t *testing.T) {
 	holds, asks := h.dial(), h.dial()
 	io.WriteString(holds, "GET /holds HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-began
-	drained := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		drained <- h.Drain(ctx)
-	}()
-	last := false
-	for r := bufio.NewReader(asks); !last; { // until the drain has begun
+	r := bufio.NewReader(asks)
+	ask := func() (last bool) {
 		io.WriteString(asks, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		hint, err := http.ReadResponse(r, nil)
 		if err != nil || hint.StatusCode != http.StatusEarlyHints || hint.Close {
@@ -486,7 +487,16 @@ func TestEarlyHintsAreNotTheLastAnswer(t *testing.T) {
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("%v, %v", answer, err)
 		}
-		last = answer.Close
+		return answer.Close
+	}
+	ask() // so that the connection was accepted
+	drained := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		drained <- h.Drain(ctx)
+	}()
+	for !ask() { // until the drain has begun
 	}
 	close(goOn)
 	if err := <-drained; err != nil {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weirgate/weir"
 )
@@ -114,7 +113,7 @@ func TestEveryRefusalIsAProblemDocument(t *testing.T) {
 func TestRefusalsWithoutADecisionAreTold(t *testing.T) {
 	type refusal struct{ fault, peer string }
 	refused := make(chan refusal, 100)
-	h := build(t, plan{upstream: http.HandlerFunc(echo), options: Options{HeaderTimeout: 50 * time.Millisecond, MaxHeader: 4096,
+	h := build(t, plan{upstream: http.HandlerFunc(echo), options: Options{HeaderTimeout: headerTime, MaxHeader: 4096,
 		Refused: func(fault string, peer netip.Addr) { refused <- refusal{fault, peer.String()} }}})
 	for request, fault := range map[string]string{
 		"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n":                           "bare_lf",
@@ -179,7 +178,7 @@ func TestFaultInABodyIsTheClients(t *testing.T) {
 }
 
 func TestSlowHeaderIsAnswered408(t *testing.T) {
-	h := build(t, plan{upstream: http.HandlerFunc(echo), options: Options{HeaderTimeout: 50 * time.Millisecond}})
+	h := build(t, plan{upstream: http.HandlerFunc(echo), options: Options{HeaderTimeout: headerTime}})
 	for _, began := range []string{"GET / HTTP/1.1\r\nHost: a\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTT"} {
 		c := h.dial()
 		io.WriteString(c, began)

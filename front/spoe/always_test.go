@@ -116,7 +116,7 @@ func TestPanicIsAcknowledged(t *testing.T) {
 	if got := a.check(arguments())["action"]; got != "allow" {
 		t.Errorf("afterwards: %v, want allow", got)
 	}
-	eventually(t, "one record for each", func() bool { return h.requests() == tries+1 })
+	eventually(t, "one record for each", func() bool { return len(h.journal.Recent(tries+2)) == tries+1 })
 	faults := 0
 	for _, e := range h.journal.Recent(tries + 1) {
 		if e.Degraded && e.Reason == string(weir.FaultOfOurs) {

@@ -55,6 +55,7 @@ func (k *check) serve(s *engine.Snapshot) {
 	k.snapshot = s
 	k.decide()
 	k.conn.send(k.ack)
+	k.conn.unanswered.Done()
 	k.record()
 }
 

@@ -39,8 +39,9 @@ type conn struct {
 	peer   netip.Addr
 	unix   bool
 
-	maxFrame uint32         // bytes, as agreed
-	pending  sync.WaitGroup // one per check that is not over yet
+	maxFrame   uint32         // bytes, as agreed
+	unanswered sync.WaitGroup // one per check whose acknowledgement is not on its way yet
+	pending    sync.WaitGroup // one per check that is not over yet
 
 	mu      sync.Mutex
 	out     []byte // not given to anybody who writes yet
@@ -61,7 +62,7 @@ func newConn(s *Server, raw net.Conn) *conn {
 func (c *conn) serve() {
 	defer c.server.forget(c)
 	err := c.converse()
-	c.pending.Wait() // what was asked is answered before we take leave
+	c.unanswered.Wait() // what was asked is answered before we take leave, and no more is asked before HAProxy knows
 	if fault, status := faultOf(err); fault != "" || errors.Is(err, spop.Normal) {
 		if fault != "" {
 			c.server.options.Refused(fault, c.peer)
@@ -69,6 +70,7 @@ func (c *conn) serve() {
 		c.send(spop.AppendDisconnect(nil, status))
 	}
 	c.raw.Close()
+	c.pending.Wait()
 }
 
 // converse returns why the conversation ended: a [spop.Status] that HAProxy is told, or an error of the
@@ -198,6 +200,7 @@ func (c *conn) frame(length int) (string, error) {
 func (c *conn) notified(f spop.Frame) {
 	k := c.server.check()
 	k.conn, k.frame = c, f
+	c.unanswered.Add(1)
 	c.pending.Add(1)
 	select {
 	case c.server.pending <- struct{}{}:

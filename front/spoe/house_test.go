@@ -13,19 +13,20 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
 	"github.com/weirgate/weir/internal/enginetest"
-	"github.com/weirgate/weir/internal/redistest"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Redials()) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const patience = 30 * time.Second // for anything that should come soon
+
+// noon is when all that an agent is asked happens, so that what it tells of seconds is to the second.
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 
 // A house is an agent with all below it.
 type house struct {
@@ -49,7 +50,7 @@ func build(t testing.TB, yaml string, o Options) *house {
 	o.Refused = h.refused
 	s := enginetest.Snapshot(t, yaml, h.store)
 	h.journal = journal.New(journal.Options{Rules: s.Policy.Names()})
-	h.Server = New(engine.New(s, h.journal, time.Now), o)
+	h.Server = New(engine.New(s, h.journal, noon), o)
 	return h
 }
 

@@ -46,6 +46,7 @@ func question(tb testing.TB, h *house) (spop.Frame, func(spop.Frame)) {
 	return frame, func(f spop.Frame) {
 		k := h.check()
 		k.conn, k.frame = c, f
+		c.unanswered.Add(1)
 		c.pending.Add(1)
 		k.serve(h.engine.Current())
 	}

@@ -23,16 +23,6 @@ func launch(t testing.TB, dir string, args ...string) *proctest.Process {
 	return p
 }
 
-// freeAddress returns an address that nobody listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	addr, err := proctest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
-}
-
 // mainConfig is what stands before the files that are shipped. A reload takes over the listeners by the
 // socket.
 const mainConfig = `
@@ -47,10 +37,13 @@ type plan struct {
 	agents []*house
 	edit   func(string) string // of haproxy-spoe.cfg, if not nil
 	ask    func(string) string // of weir-spoe.conf, if not nil
-	// hasty waits for an answer as long as is shipped, 50 ms, and not for so long that a machine which
+	// hasty waits for an agent as long as is shipped, 50 or 100 ms, and not for so long that a machine which
 	// tests other things at the same time makes no difference.
 	hasty bool
 }
+
+// patiently has HAProxy wait for agents.
+var patiently = strings.NewReplacer("timeout processing 50ms", "timeout processing 20s", "timeout hello 100ms", "timeout hello 20s")
 
 // failClosed takes the comment from the line that refuses where there was no decision.
 func failClosed(config string) string {
@@ -61,7 +54,7 @@ func failClosed(config string) string {
 // listen. It tells in X-Err of an error that the engine had.
 func (p plan) configure(t testing.TB, dir, app string) (listen string) {
 	t.Helper()
-	listen = freeAddress(t)
+	listen = proctest.Free(t)
 	config := shipped(t, "haproxy-spoe.cfg")
 	var ours strings.Builder
 	for i, h := range p.agents {
@@ -81,7 +74,7 @@ func (p plan) configure(t testing.TB, dir, app string) (listen string) {
 	config = edited(t, config, p.edit)
 	questions := edited(t, shipped(t, "weir-spoe.conf"), p.ask)
 	if !p.hasty {
-		questions = strings.Replace(questions, "timeout processing 50ms", "timeout processing 5s", 1)
+		questions = patiently.Replace(questions)
 	}
 	for name, text := range map[string]string{"main.cfg": mainConfig, "haproxy-spoe.cfg": config, "weir-spoe.conf": questions} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -126,33 +126,57 @@ func anyKey(lines []string) bool {
 	return false
 }
 
-// WithoutKey returns a query without the parameter that bears API keys, and else as it was.
+// WithoutKey returns a query without the parameter that bears API keys, and else as it was. Pairs are separated by &,
+// and here also by ;, as HTML 4.01 advised (B.2.2): a key is looked for between & alone, but there are services
+// that would find one there, and they get none.
 func (p *Places) WithoutKey(query string) string {
 	if !p.InQuery(query) {
 		return query
 	}
 	var kept strings.Builder
-	for pair := range strings.SplitSeq(query, "&") {
-		if name, _, _ := strings.Cut(pair, "="); plain(name) == p.Query {
-			continue
+	between := ""
+	for more := true; more; {
+		var pair, separator string
+		pair, separator, query = cutPair(query)
+		if !p.isKey(pair) {
+			if kept.Len() > 0 {
+				kept.WriteString(between)
+			}
+			kept.WriteString(pair)
+			between = ""
 		}
-		if kept.Len() > 0 {
-			kept.WriteByte('&')
+		if between != "&" { // what & separated stays two pairs to who knows no other separator
+			between = separator
 		}
-		kept.WriteString(pair)
+		more = separator != ""
 	}
 	return kept.String()
 }
 
-// InQuery reports whether a query has the parameter that bears API keys.
+// InQuery reports whether a query has the parameter that bears API keys, as [Places.WithoutKey] takes it off.
 func (p *Places) InQuery(query string) bool {
 	if p == nil || p.Query == "" {
 		return false
 	}
-	for pair := range strings.SplitSeq(query, "&") {
-		if name, _, _ := strings.Cut(pair, "="); plain(name) == p.Query {
+	for query != "" {
+		var pair string
+		if pair, _, query = cutPair(query); p.isKey(pair) {
 			return true
 		}
 	}
 	return false
+}
+
+// cutPair returns a query's first pair, what separates it from the rest, and the rest.
+func cutPair(query string) (pair, separator, rest string) {
+	i := strings.IndexAny(query, "&;")
+	if i < 0 {
+		return query, "", ""
+	}
+	return query[:i], query[i : i+1], query[i+1:]
+}
+
+func (p *Places) isKey(pair string) bool {
+	name, _, _ := strings.Cut(pair, "=")
+	return plain(name) == p.Query
 }

@@ -43,6 +43,7 @@ func TestFind(t *testing.T) {
 		"query":                           {nil, "a=1&api_key=" + k + "&b", found{k, 1}},
 		"query, spelled otherwise":        {nil, "%61pi_key=%77eir_k", found{k, 1}},
 		"query without value":             {nil, "api_key&api_key=", found{}},
+		"query of another separator":      {nil, "a=1;api_key=" + k + ";b", found{}},
 		"query that cannot be decoded":    {nil, "api_key=%zz", found{"%zz", 1}},
 		"part of a name":                  {nil, "xapi_key=" + k + "&api_key2=" + k, found{}},
 		"everywhere the same":             {http.Header{"X-Api-Key": {k}, "Authorization": {"Bearer " + k}}, "api_key=" + k, found{k, 1}},
@@ -81,6 +82,7 @@ func TestFields(t *testing.T) {
 func TestWithoutKey(t *testing.T) {
 	for query, want := range map[string]string{
 		"": "", "a=1": "a=1", "api_key=x": "", "a=1&api_key=x&b=%20&api_key=y": "a=1&b=%20", "api%5Fkey=x&a": "a", "&a&": "&a&", "api_key": "", "%zz=api_key": "%zz=api_key",
+		"a=1;api_key=x": "a=1", "a;api_key=x;b": "a;b", "a&api_key=x;b": "a&b", "a;api_key=x&b": "a&b", "api_key=x;api_key=y&;a;": "a;", "a=1;b": "a=1;b",
 	} {
 		if got := everywhere.WithoutKey(query); got != want {
 			t.Errorf("%q: %q, want %q", query, got, want)
@@ -94,7 +96,7 @@ func TestWithoutKey(t *testing.T) {
 // Whatever is sent: a key that is found is in the request, and is not in what is passed on.
 func FuzzFind(f *testing.F) {
 	for _, seed := range [][3]string{
-		{"weir_a", "Bearer weir_a", "api_key=weir_a"}, {"", "bearer\tweir_b", "a=1&api%5fkey=weir%5Fb+c"}, {" x ", "Basic weir_c", "&&=&api_key=%&api_key"},
+		{"weir_a", "Bearer weir_a", "api_key=weir_a"}, {"", "bearer\tweir_b", "a=1&api%5fkey=weir%5Fb+c"}, {" x ", "Basic weir_c", "&&=&api_key=%&api_key"}, {"", "", "a=1;api_key=weir_d&b;api_key"},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}

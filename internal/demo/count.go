@@ -34,13 +34,13 @@ func exactCount(ctx context.Context, s *stage) error {
 func trueWait(ctx context.Context, s *stage) error {
 	hammer := visit{path: "/burst", from: "203.0.113.30"}
 	var refused answer
-	for range 50 {
+	for i := range 1000 {
 		a, err := s.ask(ctx, hammer)
 		if err != nil {
 			return err
 		}
-		if a.status == http.StatusTooManyRequests {
-			refused = a
+		if refused = a; i >= 50-1 && a.status == http.StatusTooManyRequests {
+			break // on a slow machine a few pass among them
 		}
 	}
 	s.voice.say("50 requests against 2 in 2 seconds. What the refused client is told:")

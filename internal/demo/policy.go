@@ -36,7 +36,7 @@ rules:
   - name: tarpit
     path: /tarpit
     action: tarpit                                # over the limit: answered late, a bounded number at once
-    tarpit: {delay: %s, max_held: %d, max_held_per_client: %d}
+    tarpit: {delay: %.0fs, max_held: %d, max_held_per_client: %d}
     limits: [{rate: 10/1h, per: client}]
   - name: plain
     path: /plain
@@ -50,7 +50,7 @@ default:
   limits: [{rate: 300/1m, per: client}]
 
 # Who is asking: the demo plays the one proxy in front, which connects from 127.0.0.1.
-%s`, s.service.addr, s.path("data"), held, pitSize, pitSize, client)
+%s`, s.service.addr, s.path("data"), held.Seconds(), pitSize, pitSize, client)
 }
 
 // strict is the stage's policy with the limits halved that are in force, and the one on trial in force: for a log,

@@ -30,8 +30,8 @@ type stage struct {
 	inPart  bool     // likewise: that it is, for want of a Redis
 }
 
-// patience bounds whatever is waited for: a request, a start, a change.
-const patience = 20 * time.Second
+// patience bounds whatever is waited for: a request, a start, a change. It is that of a machine with much else to do.
+const patience = time.Minute
 
 func openStage(ctx context.Context, o Options) (_ *stage, err error) {
 	s := &stage{

@@ -4,6 +4,7 @@ package proctest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -19,7 +20,8 @@ const (
 	// Patience is for anything that should come soon.
 	Patience = 30 * time.Second
 
-	glance = 10 * time.Millisecond // between two looks at a condition
+	glance = 10 * time.Millisecond  // between two looks at a condition
+	blink  = 100 * time.Microsecond // between the first two at what another goroutine is about to do
 )
 
 // Await returns nil once done does, or what done said last when it was asked for long enough.
@@ -31,6 +33,18 @@ func Await(within time.Duration, done func() error) error {
 			return err
 		}
 		time.Sleep(glance)
+	}
+}
+
+// Eventually waits until is, and ends the test if that takes longer than anybody has patience.
+func Eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(Patience)
+	for pause := blink; !is(); pause = min(2*pause, glance) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v not yet: %s", Patience, what)
+		}
+		time.Sleep(pause)
 	}
 }
 
@@ -135,6 +149,30 @@ func FreeAddress() (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
+}
+
+// Free is [FreeAddress], and ends the test where there is none.
+func Free(t testing.TB) string {
+	t.Helper()
+	addr, err := FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+// QuietAddress returns an address of 127.0.0.1 that nobody listens on, for who can be nowhere else. Its port is none
+// of those that a system gives to connections and to who listens on port 0 (from 32768 on, ip(7)), so that nobody takes
+// it before the program does, or while the program is away.
+func QuietAddress() (string, error) {
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_768)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String(), nil
+		}
+	}
+	return "", errors.New("no port is free")
 }
 
 // Need skips the test where a program is not installed, and returns where it is.

@@ -3,6 +3,7 @@ package proctest
 import (
 	"errors"
 	"net"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -44,15 +45,20 @@ func TestAwaitEnds(t *testing.T) {
 	}
 }
 
+func TestEventually(t *testing.T) {
+	looks := 0
+	Eventually(t, "the third look", func() bool { looks++; return looks == 3 })
+	if looks != 3 {
+		t.Errorf("it looked %d times", looks)
+	}
+}
+
 func TestListening(t *testing.T) {
 	p, err := Start("sleep", t.TempDir(), Need(t, "sleep"), "60")
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := Free(t)
 	socket := "unix:" + filepath.Join(t.TempDir(), "s")
 	for _, addr := range []string{free, socket} {
 		if p.Listening(addr) == nil {
@@ -73,5 +79,20 @@ func TestListening(t *testing.T) {
 	}
 	if err := p.End(syscall.SIGKILL); err == nil || p.Listening(free) == nil {
 		t.Errorf("a killed process ended with %v", err)
+	}
+}
+
+// The program runs from where it is kept, which is the same for all that ask.
+func TestWeir(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	again, err := Build()
+	if path := Weir(t); err != nil || path != again {
+		t.Fatalf("%s, then %s, %v", path, again, err)
+	}
+	out, err := exec.Command(again, "version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "weir ") {
+		t.Errorf("it says %q, %v", out, err)
 	}
 }

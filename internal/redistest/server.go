@@ -5,7 +5,6 @@ package redistest
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os/exec"
 	"strconv"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 // A Server is a redis-server process, or one that was and may be again.
@@ -42,20 +43,14 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// freeAddr returns an address that nobody listens on. Its port is none of those that a system gives to connections
-// and to who listens on port 0 (from 32768 on, ip(7)), so that nobody takes it before the server does, or while
-// the server is away.
+// freeAddr returns an address that nobody takes before the server does, or while the server is away.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_768)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
+	addr, err := proctest.QuietAddress()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return ""
+	return addr
 }
 
 // URL is what the server is configured as.

@@ -16,10 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
-	"go.uber.org/goleak"
+
+	"github.com/weirgate/weir/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const combinedLine = `203.0.113.7 - - [10/Oct/2000:13:55:%02d +0000] "GET /%d HTTP/1.1" 200 1 "-" "curl"` + "\n"
 

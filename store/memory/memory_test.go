@@ -10,12 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // noon is in the middle of a day and at the turn of a minute.
 var noon = time.Date(2027, 3, 5, 12, 0, 0, 0, time.UTC)

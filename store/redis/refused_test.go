@@ -32,15 +32,15 @@ func mustTake(t *testing.T, s *Store, hits ...weir.Hit) []weir.Status {
 func TestRefusedAreRemembered(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
-	for _, l := range every(10, time.Hour)[:5] {
+	for _, l := range every(10, hour)[:5] {
 		for client := range 20 {
 			h := hitOn(l, strconv.Itoa(client), 1)
+			began := time.Now() // before anything can be known
 			for i := range 11 {
 				if st := mustTake(t, s, h)[0]; st.Allowed != (i < 10) {
 					t.Fatalf("%v: request %d: %+v", l.Algorithm, i, st)
 				}
 			}
-			began := time.Now()
 			n := commandsOf(server, func() {
 				for range 100 {
 					mustTake(t, s, h)
@@ -160,7 +160,7 @@ func TestResetIsSeen(t *testing.T) {
 func TestSeveralRemembered(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
-	narrow, wide := &weir.Limit{Max: 1, Window: time.Hour}, &weir.Limit{Algorithm: weir.FixedWindow, Max: 5, Window: time.Hour}
+	narrow, wide := &weir.Limit{Max: 1, Window: time.Hour}, &weir.Limit{Algorithm: weir.FixedWindow, Max: 5, Window: hour}
 	request := []weir.Hit{hitOn(narrow, "a", 1), hitOn(wide, "a", 1)}
 	mustTake(t, s, request...)
 	want := mustTake(t, s, request...)

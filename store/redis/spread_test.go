@@ -18,8 +18,8 @@ import (
 func TestSpreadAllOrNothing(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	s := open(t, cluster.URL())
-	for _, narrow := range every(1, time.Hour) {
-		for _, wide := range every(9, time.Hour) {
+	for _, narrow := range every(1, hour) {
+		for _, wide := range every(9, hour) {
 			name := narrow.Algorithm.String() + "/" + wide.Algorithm.String()
 			request := func(lease uint64) []weir.Hit {
 				hits := []weir.Hit{hitOn(wide, "global"+name, 1), hitOn(narrow, "client"+name, 1), hitOn(wide, "other"+name, 1)}
@@ -47,7 +47,7 @@ func TestSpreadIsGivenBack(t *testing.T) {
 	s := open(t, cluster.URL())
 	global := &weir.Limit{Max: 100, Window: time.Hour}
 	mustTake(t, s, hitOn(global, "global", 100))
-	for _, l := range every(10, time.Hour) {
+	for _, l := range every(10, hour) {
 		name := l.Algorithm.String()
 		mustTake(t, s, hitOn(l, name, 2))
 		for i := range uint64(20) {
@@ -73,7 +73,7 @@ func TestSpreadInParallel(t *testing.T) {
 		replicas = append(replicas, open(t, cluster.URL()))
 	}
 	global := &weir.Limit{Max: 100, Window: time.Hour}
-	mine := &weir.Limit{Algorithm: weir.FixedWindow, Max: 30, Window: time.Hour}
+	mine := &weir.Limit{Algorithm: weir.FixedWindow, Max: 30, Window: hour}
 	n, failed := passes(1000, func(i int) ([]weir.Status, error) {
 		out, err := take(replicas[i%4], hitOn(mine, "client"+strconv.Itoa(i%7), 1), hitOn(global, "all", 1))
 		if err == nil && !out[1].Allowed {
@@ -103,7 +103,7 @@ func TestSlotMoves(t *testing.T) {
 	l := &weir.Limit{Max: 100, Window: time.Hour}
 	h := hitOn(l, "moving", 1)
 	at := slot(keyOf(t, s, h))
-	fresh := hitOn(&weir.Limit{Algorithm: weir.FixedWindow, Max: 100, Window: time.Hour}, "moving", 1)
+	fresh := hitOn(&weir.Limit{Algorithm: weir.FixedWindow, Max: 100, Window: hour}, "moving", 1)
 	mustTake(t, s, h)
 	from := cluster.Holder(at)
 	to := cluster.Nodes[0]
@@ -182,7 +182,7 @@ func TestSlotsGoTogetherWhileTheyMove(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	s := open(t, cluster.URL())
 	here := hitOn(&weir.Limit{Max: 100, Window: time.Hour}, "moving", 1)
-	fresh := hitOn(&weir.Limit{Algorithm: weir.FixedWindow, Max: 100, Window: time.Hour}, "moving", 1)
+	fresh := hitOn(&weir.Limit{Algorithm: weir.FixedWindow, Max: 100, Window: hour}, "moving", 1)
 	mustTake(t, s, here)
 	at := slot(keyOf(t, s, here))
 	from, to := cluster.Holder(at), cluster.Nodes[0]
@@ -206,7 +206,7 @@ func TestSlotsGoTogetherWhileTheyMove(t *testing.T) {
 // A node that is away fails what it holds, and nothing else.
 func TestNodeAway(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
-	s := openWith(t, Options{URL: cluster.URL(), Timeout: time.Second})
+	s := openWith(t, Options{URL: cluster.URL(), Timeout: patience})
 	l := &weir.Limit{Max: 1000, Window: time.Hour}
 	byNode := map[*redistest.Server]weir.Hit{}
 	for i := 0; len(byNode) < 3; i++ {
@@ -222,7 +222,7 @@ func TestNodeAway(t *testing.T) {
 		}
 	}
 	narrow := byNode[cluster.Nodes[0]]
-	few := &weir.Limit{Algorithm: weir.FixedWindow, Max: 5, Window: time.Hour}
+	few := &weir.Limit{Algorithm: weir.FixedWindow, Max: 5, Window: hour}
 	narrow.Limit, narrow.Key = few, append(narrow.Key, "few"...)
 	for range 8 {
 		if _, err := take(s, narrow, byNode[gone]); err == nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/internal/redistest"
 )
 
@@ -39,12 +40,9 @@ func startTLS(t *testing.T) (addr string, trust *tls.Config) {
 		t.Fatal(err)
 	}
 	cert := pemFile(t, "CERTIFICATE", der)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if addr, err = proctest.QuietAddress(); err != nil {
 		t.Fatal(err)
 	}
-	addr = l.Addr().String()
-	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", pemFile(t, "PRIVATE KEY", secret),
 		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
@@ -89,11 +87,17 @@ func TestTLSMismatch(t *testing.T) {
 			t.Parallel()
 			s := openWith(t, c.o)
 			for range 3 {
-				_, err := take(s, hitOn(&weir.Limit{Max: 5, Window: time.Hour}, "a", 1))
-				text := fmt.Sprint(err)
-				if (err == nil) != (c.want == "") || !strings.Contains(text, c.want) || strings.ContainsAny(text, "\n\x15") || strings.Contains(text, "hush") {
-					t.Errorf("%v, want one line about %q", err, c.want)
-				}
+				eventually(t, c.name, func() error { // a busy machine may take longer for a handshake than it is waited for
+					_, err := take(s, hitOn(&weir.Limit{Max: 5, Window: time.Hour}, "a", 1))
+					text := fmt.Sprint(err)
+					if strings.ContainsAny(text, "\n\x15") || strings.Contains(text, "hush") {
+						t.Errorf("%v, want one line without the password", err)
+					}
+					if (err == nil) == (c.want == "") && strings.Contains(text, c.want) {
+						return nil
+					}
+					return fmt.Errorf("%v, want one about %q", err, c.want)
+				})
 			}
 		})
 	}

@@ -342,7 +342,10 @@ func TestWindowFollowsSlots(t *testing.T) {
 func TestWindowFrozen(t *testing.T) {
 	server := redistest.Start(t)
 	w := NewWindow(openWith(t, Options{URL: server.URL(), Timeout: short}), WindowOptions{})
-	countWindow(t, w, windowHit("a", 9, 1))
+	answer := func() error {
+		return w.Take(context.Background(), windowNow, []weir.Hit{windowHit("b", 9, 1)}, make([]weir.Status, 1))
+	}
+	eventually(t, "at first", answer)
 	server.Freeze()
 	for _, patience := range []time.Duration{short / 2, time.Second} {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -354,9 +357,7 @@ func TestWindowFrozen(t *testing.T) {
 		}
 	}
 	server.Thaw()
-	eventually(t, "an answer", func() error {
-		return w.Take(context.Background(), windowNow, []weir.Hit{windowHit("b", 9, 1)}, make([]weir.Status, 1))
-	})
+	eventually(t, "an answer", answer)
 }
 
 // What may have been executed is never sent again.

@@ -160,7 +160,7 @@ func (l *listener) ask(t *testing.T, request []byte) (ids []int, status int) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	_, _ = conn.Write(request)
 	_ = conn.(*net.TCPConn).CloseWrite()
 	answer := make([]byte, 16)

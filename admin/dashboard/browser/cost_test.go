@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -65,11 +64,7 @@ func runProcess(t *testing.T) *weir {
 	w := planned(t)
 	w.write(enforced)
 	dir := filepath.Dir(w.file)
-	program := filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", program, "../../../cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	p, err := proctest.Start("weir", dir, program, "run", "-c", w.file)
+	p, err := proctest.Start("weir", dir, proctest.Weir(t), "run", "-c", w.file)
 	if err != nil {
 		t.Fatal(err)
 	}

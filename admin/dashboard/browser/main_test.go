@@ -1,21 +1,13 @@
 package browser_test
 
 import (
-	"fmt"
 	"net/http"
-	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/weirgate/weir/internal/leaktest"
 )
 
 // What a test began has ended with it, browsers included.
 func TestMain(m *testing.M) {
-	code := m.Run()
-	http.DefaultClient.CloseIdleConnections()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	leaktest.Main(m, http.DefaultClient.CloseIdleConnections)
 }

@@ -30,14 +30,14 @@ const onTrial = `
 rules:
   - name: search
     path: /api/search
-    limits: [{name: trial, rate: 20/1m, per: client, mode: shadow}]
+    limits: [{name: trial, rate: 20/1h, per: client, mode: shadow}]
 `
 
 const enforced = `
 rules:
   - name: search
     path: /api/search
-    limits: [{name: search, rate: 20/1m, per: client}]
+    limits: [{name: search, rate: 20/1h, per: client}]
 `
 
 // A weir is a real one before a service, with its dashboard.
@@ -53,7 +53,7 @@ func planned(t *testing.T) *weir {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }))
 	t.Cleanup(service.Close)
 	dir := t.TempDir()
-	w := &weir{t: t, file: filepath.Join(dir, "weir.yaml"), front: free(t), admin: free(t)}
+	w := &weir{t: t, file: filepath.Join(dir, "weir.yaml"), front: proctest.Free(t), admin: proctest.Free(t)}
 	w.config = fmt.Sprintf(watchOnly, w.front, w.admin, service.URL, dir)
 	return w
 }
@@ -85,15 +85,6 @@ func run(t *testing.T) *weir {
 	}
 	t.Cleanup(w.stop)
 	return w
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	addr, err := proctest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
 }
 
 // write replaces the configuration's file, as an operator's editor does.
@@ -146,12 +137,12 @@ func TestNight(t *testing.T) {
 	b.await(`document.querySelectorAll("#talkers tbody tr").length === 50`)
 
 	w.write(onTrial)
-	b.await(`document.querySelector("[data-panel=shadow]").innerText.includes("On trial: 20/1m")`)
+	b.await(`document.querySelector("[data-panel=shadow]").innerText.includes("On trial: 20/1h")`)
 	w.send(flood, "/api/search", 60)
 	b.await(`/[1-9]\d* *\n*would be refused/.test(document.querySelector("[data-panel=shadow]").innerText) && document.querySelector("[data-panel=shadow]").innerText.includes("203.0.113.7/32")`)
 
 	w.write(enforced)
-	b.await(`document.querySelector("[data-panel=rules]").innerText.includes("20/1m") && !document.querySelector("[data-panel=rules] .tag.trial")`)
+	b.await(`document.querySelector("[data-panel=rules]").innerText.includes("20/1h") && !document.querySelector("[data-panel=rules] .tag.trial")`)
 	if refused := w.send(flood, "/api/search", 60); refused != 40 {
 		t.Errorf("%d of 60 are refused, want 40", refused)
 	}

@@ -14,28 +14,19 @@ import (
 	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/server/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirgate/weir/front/envoyrls/descriptors"
+	"github.com/weirgate/weir/internal/leaktest"
+	"github.com/weirgate/weir/internal/proctest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const bound = 20 * time.Second // for what takes a moment on an idle machine
-
-// eventually waits until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Since(began) > bound {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
 
 // A control is a go-control-plane server, and what it was asked.
 type control struct {
@@ -118,7 +109,7 @@ func (c *control) first() *discovery.DiscoveryRequest {
 func (c *control) replies(t *testing.T, n int) *discovery.DiscoveryRequest {
 	t.Helper()
 	var r *discovery.DiscoveryRequest
-	eventually(t, "a reply", func() bool { r = c.last(n); return r != nil })
+	proctest.Eventually(t, "a reply", func() bool { r = c.last(n); return r != nil })
 	return r
 }
 

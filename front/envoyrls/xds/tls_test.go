@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirgate/weir/internal/proctest"
 )
 
 // An authority signs certificates.
@@ -100,7 +102,7 @@ func TestBothSidesShowCertificates(t *testing.T) {
 		}
 		k := run(t, Options{Server: l.Addr().String(), TLS: config})
 		if c.taken {
-			eventually(t, "a configuration", func() bool { return k.limit("d") == 3 })
+			proctest.Eventually(t, "a configuration", func() bool { return k.limit("d") == 3 })
 			continue
 		}
 		k.paused(t)

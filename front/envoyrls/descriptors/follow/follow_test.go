@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/front/envoyrls/descriptors"
+	"github.com/weirgate/weir/internal/leaktest"
 	"github.com/weirgate/weir/internal/timed"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // quick is how long a change may take to be told of.
 const quick = 2 * time.Second
