@@ -96,8 +96,8 @@ func New(o Options) *Server {
 	mux := http.NewServeMux()
 	allowed := map[string][]string{}
 	for _, rt := range routes() {
-		mux.Handle(rt.method+" "+rt.path, s.operation(&rt))
-		allowed[rt.path] = append(allowed[rt.path], rt.method)
+		mux.Handle(rt.method+" "+rt.pattern(), s.operation(&rt))
+		allowed[rt.pattern()] = append(allowed[rt.pattern()], rt.method)
 	}
 	for path, methods := range allowed {
 		mux.Handle(path, s.guarded(func(c *call) (any, error) {

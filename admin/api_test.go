@@ -115,7 +115,7 @@ func TestClientIsReset(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{"search/3/1m/client": 3, "trial": 1, "default": 5}, left(path)); diff != "" {
 		t.Errorf("afterwards, -want +got:\n%s", diff)
 	}
-	if got := left("/api/v1/clients/198.51.100.1%2F32")["search/3/1m/client"]; got != 0 {
+	if got := left("/api/v1/clients/198.51.100.1/32")["search/3/1m/client"]; got != 0 {
 		t.Errorf("another client has %d left, want what he had", got)
 	}
 	line := get[admin.Audit](t, h, "/api/v1/audit").Lines[0]

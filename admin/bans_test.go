@@ -57,7 +57,7 @@ func TestBans(t *testing.T) {
 	if diff := cmp.Diff(admin.Lifted{Ban: longer, StillBy: "203.0.113.0/24"}, lifted); diff != "" {
 		t.Errorf("lifted, -want +got:\n%s", diff)
 	}
-	decode[admin.Lifted](t, h.do(ask{method: "DELETE", path: "/api/v1/bans/203.0.113.0%2F24"}), 200)
+	decode[admin.Lifted](t, h.do(ask{method: "DELETE", path: "/api/v1/bans/203.0.113.0/24"}), 200)
 	if e := explained(t, h, "203.0.113.7"); e.Ban != nil || e.Status != 200 {
 		t.Errorf("afterwards %+v", e)
 	}

@@ -35,7 +35,7 @@ func (s *Server) clientOf(c *call) (weir.Client, string, error) {
 	}
 	client, ok := weir.ParseKey(name)
 	if !ok {
-		return client, "", badRequest("%s: want a client as it is counted, as in 203.0.113.7/32 or 2001:db8:1:2::/64, with the slash as %%2F, or key:ID", cut(name))
+		return client, "", badRequest("%s: want a client as it is counted, as in 203.0.113.7/32 or 2001:db8:1:2::/64, or key:ID", cut(name))
 	}
 	return client, name, nil
 }

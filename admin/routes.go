@@ -1,6 +1,9 @@
 package admin
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // An access says what a token must allow.
 type access uint8
@@ -19,6 +22,17 @@ type route struct {
 	query        []parameter
 	body, answer any // a value of the type, or nil for none
 	status       int // of a good answer; 0: 200
+}
+
+// pattern returns the route's path for a ServeMux. The client or network at its end may be written with its slash as it
+// is, too.
+func (rt *route) pattern() string {
+	for _, name := range []string{"{key", "{subject"} {
+		if before, ok := strings.CutSuffix(rt.path, name+"}"); ok {
+			return before + name + "...}"
+		}
+	}
+	return rt.path
 }
 
 // A parameter is one of a route's query.

@@ -187,6 +187,78 @@ func TestDescriptorsRefused(t *testing.T) {
 	}
 }
 
+// What has no effect in descriptors is a warning, as the case file's accepted configurations have it: a check names its
+// line, and a start logs it and serves.
+func TestDescriptorsWithoutEffect(t *testing.T) {
+	p, file := withDescriptors(t, twoAMinute+"---\ndomain: e\n")
+	h := build(t, p)
+	if a, err := pb.NewRateLimitServiceClient(h.dial("rls.listen")).ShouldRateLimit(t.Context(), oneOf("x")); err != nil || a.Statuses[0].GetCurrentLimit().GetRequestsPerUnit() != 2 {
+		t.Errorf("got %v, %v: want a limit of 2", a, err)
+	}
+	eventually(t, "the warning", func() bool { return len(h.logs.lines("descriptors")) == 2 }) // it, and that they are in force
+	l := Load(h.options)
+	if all := l.All(); l.Err() != nil || len(all) != 1 || !all[0].Warning || all[0].File != file {
+		t.Errorf("checked with %v", all)
+	}
+}
+
+// In the place of envoyproxy/ratelimit, or where FORCE_START_WITHOUT_INITIAL_CONFIG says so, descriptors that cannot be
+// used are no reason not to start, as there: nothing is healthy or answered until their files are mended.
+func TestStartsWithoutDescriptors(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "a.yaml"), twoAMinute)
+	write(t, filepath.Join(root, "b.yaml"), twoAMinute) // two files of one domain
+	written := new(logs)
+	o := Options{Log: written, Version: "test", Env: []string{
+		"RUNTIME_ROOT=" + root, "RUNTIME_APPDIRECTORY=", "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + freePort(t), "HOST=127.0.0.1", "PORT=" + freePort(t),
+		"DEBUG_PORT=" + freePort(t), "WEIR_LOG_LEVEL=info",
+	}}
+	if err := Load(o).Err(); err == nil {
+		t.Error("a check finds nothing wrong")
+	}
+	a, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := run(t, a, o, written)
+	conn, port := h.dial("rls.listen"), "http://"+h.addr("rls.listen")
+	rls := pb.NewRateLimitServiceClient(conn)
+	if _, err := rls.ShouldRateLimit(t.Context(), oneOf("x")); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("got %v, want FailedPrecondition", err)
+	}
+	res, err := http.Post(port+"/json", "application/json", strings.NewReader(protojson.Format(oneOf("x"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Body.Close(); res.StatusCode != 400 {
+		t.Errorf("/json: %s, want 400", res.Status)
+	}
+	if a, err := ask(http.DefaultClient, port+"/healthcheck"); err != nil || a.status != 500 {
+		t.Errorf("health: %v, %v; want 500", a, err)
+	}
+	eventually(t, "the refusal", func() bool { return len(written.lines("descriptors refused")) == 1 })
+	if err := os.Remove(filepath.Join(root, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the limit", func() bool { _, err := rls.ShouldRateLimit(t.Context(), oneOf("x")); return err == nil })
+}
+
+// That holds for a configuration file, too, where the variable says so; but a folder that is not there is a fault.
+func TestForcedStart(t *testing.T) {
+	p, file := withDescriptors(t, "domain: [\n")
+	p.env = append(p.env, "RUNTIME_ROOT="+t.TempDir(), "FORCE_START_WITHOUT_INITIAL_CONFIG=true")
+	if a := build(t, p).adminGet("/livez"); a.status != 200 {
+		t.Errorf("livez: %v", a)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	o, _ := options(t, p)
+	if _, err := Start(o); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("without the file: %v", err)
+	}
+}
+
 // With the environment of envoyproxy/ratelimit and no file, Weir serves in its place.
 func TestInPlaceOfRatelimit(t *testing.T) {
 	root := t.TempDir()

@@ -31,20 +31,35 @@ type Loaded struct {
 	Policy   *policy.Policy // nil if there is an error among the problems
 	Problems []config.Problem
 
-	Fileless bool                  // there is no configuration file
-	RLS      *environment.Settings // of the rate limit service, if there is one
-	DropIn   bool                  // the environment is that of envoyproxy/ratelimit, and there is no file
+	Fileless    bool                  // there is no configuration file
+	RLS         *environment.Settings // of the rate limit service, if there is one
+	Descriptors []config.Problem      // what is wrong with the files of its descriptors
+	DropIn      bool                  // the environment is that of envoyproxy/ratelimit, and there is no file
 }
 
 // commandLine is the file of problems that the command line gives rise to.
 const commandLine = "command line"
 
-// Err returns the errors among the problems as one error, or nil.
+// All returns the problems, those of the descriptors among them, by their places.
+func (l *Loaded) All() []config.Problem {
+	all := slices.Concat(l.Problems, l.Descriptors)
+	config.SortProblems(all)
+	return all
+}
+
+// Err returns the errors among all problems as one error, or nil.
 func (l *Loaded) Err() error {
-	if !config.HasErrors(l.Problems) {
+	all := l.All()
+	if !config.HasErrors(all) {
 		return nil
 	}
-	return &ConfigError{Problems: l.Problems}
+	return &ConfigError{Problems: all}
+}
+
+// bare says that the rate limit service starts without descriptors while those that there are cannot be used, as
+// envoyproxy/ratelimit does: it is not healthy, and waits for their files to be mended.
+func (l *Loaded) bare() bool {
+	return l.DropIn || l.RLS != nil && l.RLS.ForceStartWithoutInitialConfig
 }
 
 // serves returns an error if there is nothing that the configuration could serve.

@@ -84,7 +84,7 @@ func (a *App) changed(content [sha256.Size]byte, final bool) (again bool) {
 // loadServable returns what o names if it can be put in force.
 func loadServable(o Options) (*Loaded, error) {
 	l := Load(o)
-	if err := l.Err(); err != nil {
+	if err := l.Err(); err != nil && (config.HasErrors(l.Problems) || !l.bare()) {
 		return nil, err
 	}
 	return l, l.serves()

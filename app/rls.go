@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -55,8 +56,19 @@ func (l *Loaded) loadRLS(env []string) {
 			l.Problems = append(l.Problems, c.Problem("rls.config", c.RLS.Config, "want xds://HOST:PORT/NODE"))
 		}
 	default:
-		l.Problems = append(l.Problems, descriptors.Check(c.RLS.Config, rlsOptions(c, &settings))...)
+		l.loadDescriptors()
 	}
+}
+
+// loadDescriptors notes what is wrong with the descriptors. That there are none to be read is a fault of the
+// configuration.
+func (l *Loaded) loadDescriptors() {
+	_, problems := descriptors.Load(l.Config.RLS.Config, rlsOptions(l.Config, l.RLS))
+	if _, err := os.Stat(l.Config.RLS.Config); err != nil {
+		l.Problems = append(l.Problems, problems...)
+		return
+	}
+	l.Descriptors = problems
 }
 
 // parseXDS returns what an xds:// URL names.
@@ -146,7 +158,7 @@ func (a *App) newRLS(l *Loaded) (server, error) {
 	switch {
 	case set != nil:
 		a.rls.put(a, set)
-	case !s.ForceStartWithoutInitialConfig:
+	case !l.bare():
 		return nil, &ConfigError{Problems: problems}
 	}
 	return a.rls, nil

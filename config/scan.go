@@ -148,6 +148,8 @@ func blame(p *Problem, data []byte) {
 		p.Cure = "put a value that holds \": \" in quotes, and check the indentation"
 	case strings.HasPrefix(p.What, "found character that cannot start"):
 		p.Cure = "put a value that begins with @, ` or % in quotes"
+	case strings.Contains(p.What, "did not find expected") && strings.Contains(lines[p.Line-1], "${"):
+		p.Cure = "put ${VAR} between { } or [ ] in quotes, and check that brackets and quotes are closed"
 	case strings.Contains(p.What, "did not find expected"):
 		p.Cure = "check the indentation, and that brackets and quotes are closed"
 	case strings.Contains(p.What, "unexpected end of stream"):

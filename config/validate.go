@@ -211,12 +211,18 @@ func (k *checker) path(field, pattern string) {
 	}
 }
 
-// service judges the URL of a service. A password in it is shown to nobody.
+// service judges the URL of a service.
 func (k *checker) service(field, text string) {
-	want := wantURL(text, "http", "https", "h2c")
+	if u, err := url.Parse(text); err == nil {
+		k.ring(field, u)
+	}
+	k.url(field, text, wantURL(text, "http", "https", "h2c"))
+}
+
+// url notes a URL as an error if there is something to write in its place. A password in it is shown to nobody.
+func (k *checker) url(field, text, want string) {
 	if u, err := url.Parse(text); err == nil {
 		text = u.Redacted()
-		k.ring(field, u)
 	} else if strings.Contains(text, "@") {
 		text = "the URL"
 	}
@@ -293,7 +299,7 @@ func (k *checker) tiers() {
 
 func (k *checker) answers() {
 	k.want("cors.allow_origin", k.CORS.AllowOrigin, wantOrigins(k.CORS.AllowOrigin))
-	k.want("problem_type_base", k.ProblemTypeBase, wantURL(k.ProblemTypeBase, "https", "http"))
+	k.url("problem_type_base", k.ProblemTypeBase, wantURL(k.ProblemTypeBase, "https", "http"))
 	if k.LegacyReset != "delta" && k.Given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
 		k.doubt("legacy_reset", "no answer carries X-RateLimit-Reset", "add headers: legacy or headers: both")
 	}
@@ -318,7 +324,7 @@ func (k *checker) bounds() {
 
 func (k *checker) tracing() {
 	t := &k.Tracing
-	k.want("tracing.otlp_endpoint", t.OTLPEndpoint, wantURL(t.OTLPEndpoint, "http", "https"))
+	k.url("tracing.otlp_endpoint", t.OTLPEndpoint, wantURL(t.OTLPEndpoint, "http", "https"))
 	switch {
 	case t.Sample < 0 || t.Sample > 1:
 		k.wrong("tracing.sample", fmt.Sprint(t.Sample), "want 0 to 1")

@@ -75,7 +75,7 @@ func (k *checker) zone(field, name string) {
 // tokens judges which JSON Web Tokens are an identity.
 func (k *checker) tokens() {
 	j := &k.JWT
-	k.want("jwt.jwks_url", j.JWKSURL, wantKeySet(j.JWKSURL))
+	k.url("jwt.jwks_url", j.JWKSURL, wantKeySet(j.JWKSURL))
 	u, err := url.Parse(j.JWKSURL)
 	switch {
 	case !k.HasJWT():

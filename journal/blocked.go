@@ -122,8 +122,11 @@ func (j *Journal) Insight(d *weir.Decision) {
 	}
 }
 
-// inspected notes what the firewall found.
+// inspected notes what the firewall found, if it found or failed something.
 func (j *Journal) inspected(d *weir.Decision, o weir.Outcome) {
+	if v := d.Inspection.Verdict; d.Inspection.Fault == "" && (v == weir.Uninspected || v == weir.Clean || v == weir.Plain) {
+		return
+	}
 	j.counts.firewall.add(&d.Inspection, j.counts.rules.Load().of(d.Rule))
 	switch i := &d.Inspection; {
 	case i.Found():

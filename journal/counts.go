@@ -1,12 +1,14 @@
 package journal
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirgate/weir"
 )
@@ -25,23 +27,30 @@ const (
 	sources = int(weir.Unresolved) + 1
 )
 
-// counts are plain numbers that only grow, raised by Record and read at a scrape.
+// counts are numbers that only grow.
 type counts struct {
-	rules atomic.Pointer[ruleSet]
-
-	requests, refused atomic.Uint64
-	again             atomic.Uint64    // asks about requests that are among them already
-	answers           [6]atomic.Uint64 // by class of the HTTP status; [0]: none was sent
-	resolutions       [sources]atomic.Uint64
-	checks            atomic.Uint64 // hits that the store answered
-	fallbacks         atomic.Uint64 // hits that it did not
-	local             atomic.Uint64 // those of them that the local store answered
-	upstreamFailures  atomic.Uint64
-	faults            faultCounts
-	firewall          firewallCounts
+	rules    atomic.Pointer[ruleSet]
+	faults   faultCounts
+	firewall firewallCounts
 
 	reloads, reloadFailures atomic.Uint64
 	configHash              atomic.Uint64
+
+	mu sync.Mutex // of what follows, and of the plain numbers of rules
+
+	requests, refused uint64
+	again             uint64    // asks about requests that are among them already
+	answers           [6]uint64 // by class of the HTTP status; [0]: none was sent
+	resolutions       [sources]uint64
+	verdicts          [weir.FailedOpen + 1]uint64
+	checks            uint64 // hits that the store answered
+	fallbacks         uint64 // hits that it did not
+	local             uint64 // those of them that the local store answered
+	upstreamFailures  uint64
+
+	durations, upstream histogram
+	inspections         [len(rulesets)]histogram
+	chainEntries        histogram
 }
 
 // A ruleSet is the rules that are counted apart. It is never changed; what it points to is.
@@ -55,13 +64,22 @@ type ruleSet struct {
 // ruleCounts are the decisions of one rule.
 type ruleCounts struct {
 	label     string // the rule's name as valid UTF-8
-	decisions [fronts][actions]atomic.Uint64
-	shadow    atomic.Uint64 // requests that a shadow limit would have refused
+	decisions [fronts][actions]uint64
+	shadow    uint64 // requests that a shadow limit would have refused
 	blocks    blockCounts
 }
 
+// perSecond is the unit of histograms of durations.
+const perSecond = float64(time.Second)
+
 func newCounts(rules, faults []string, hash string) *counts {
-	c := &counts{faults: newFaultCounts(faults)}
+	c := &counts{
+		faults: newFaultCounts(faults), durations: newHistogram(perSecond, waits()...), upstream: newHistogram(perSecond, waits()...),
+		chainEntries: newHistogram(1, prometheus.LinearBuckets(0, 1, weir.ManyEntries)...),
+	}
+	for i := range c.inspections {
+		c.inspections[i] = newHistogram(perSecond, .00001, .000025, .0001, .00025, .001, .0025, .01, .025, .05, .1, .25, 1)
+	}
 	c.rules.Store(&ruleSet{none: &ruleCounts{label: noRule}, other: &ruleCounts{label: other}})
 	c.setRules(rules)
 	c.configHash.Store(hashNumber(hash))
@@ -71,6 +89,8 @@ func newCounts(rules, faults []string, hash string) *counts {
 // setRules takes over the counts of the rules that stay. Requests that were decided under a rule
 // that goes are counted as other. Names that read the same share their counts.
 func (c *counts) setRules(names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	old := c.rules.Load()
 	next := &ruleSet{byName: make(map[string]*ruleCounts, len(names)), none: old.none, other: old.other}
 	byLabel := map[string]*ruleCounts{noRule: old.none, other: old.other}
@@ -104,76 +124,86 @@ func (s *ruleSet) of(r *weir.Rule) *ruleCounts {
 	return s.other
 }
 
-// add counts one decision. It allocates nothing.
-func (c *counts) add(d *weir.Decision, o weir.Outcome) {
-	rule := c.rules.Load().of(d.Rule)
-	rule.decisions[frontIndex(d.Request.Front)][d.Action].Add(1)
-	if overShadow(d) {
-		rule.shadow.Add(1)
-	}
-	c.requests.Add(1)
-	if d.Refused() {
-		c.refused.Add(1)
-	}
-	c.answers[statusClass(o.HTTP)].Add(1)
-	if hasClient(&d.Client) {
-		c.resolutions[d.Client.Source].Add(1)
-	}
-	c.addStore(d)
-	if o.Err != nil && !errors.Is(o.Err, context.Canceled) {
-		c.upstreamFailures.Add(1)
+// take counts decisions.
+func (c *counts) take(notes []*note) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rule, of := notes[0].rule, c.rules.Load().of(notes[0].rule)
+	for _, n := range notes {
+		c.addStore(n)
+		if n.again {
+			c.again++
+			continue
+		}
+		if n.rule != rule {
+			rule, of = n.rule, c.rules.Load().of(n.rule)
+		}
+		of.add(n)
+		c.add(n)
 	}
 }
 
-// addAgain counts another ask about a request that add counted.
-func (c *counts) addAgain(d *weir.Decision) {
-	c.again.Add(1)
-	c.addStore(d)
+func (c *counts) add(n *note) {
+	c.requests++
+	c.answers[n.class]++
+	c.verdicts[n.verdict]++
+	c.durations.add(int64(n.duration))
+	if n.refused {
+		c.refused++
+	}
+	if n.known {
+		c.resolutions[n.source]++
+		c.chainEntries.add(int64(n.entries))
+	}
+	if n.failed {
+		c.upstreamFailures++
+	}
+	if n.upstream > 0 {
+		c.upstream.add(int64(n.upstream))
+	}
+	if int(n.ruleset) < len(rulesets) {
+		c.inspections[n.ruleset].add(int64(n.inspected))
+	}
+}
+
+func (r *ruleCounts) add(n *note) {
+	r.decisions[n.front][n.action]++
+	if len(n.shadow) > 0 {
+		r.shadow++
+	}
+}
+
+// addStore counts the hits of n by whether the store answered.
+func (c *counts) addStore(n *note) {
+	if n.degraded {
+		c.fallbacks += uint64(n.hits)
+		c.local += uint64(n.responses)
+		return
+	}
+	c.checks += uint64(n.hits)
 }
 
 // hasClient reports whether anybody looked for the client. Envoy's rate limit service is asked by
 // descriptors and knows none.
 func hasClient(c *weir.Client) bool { return c.Source == weir.Unresolved || c.Prefix.IsValid() }
 
-// addStore counts the hits of d by whether the store answered.
-func (c *counts) addStore(d *weir.Decision) {
-	switch {
-	case len(d.Hits) == 0:
-	case d.Degraded:
-		c.fallbacks.Add(uint64(len(d.Hits)))
-		c.local.Add(uint64(len(d.Statuses)))
-	default:
-		c.checks.Add(uint64(len(d.Hits)))
-	}
-}
-
 func (c *counts) reloaded(hash string) {
 	c.reloads.Add(1)
 	c.configHash.Store(hashNumber(hash))
 }
 
-// overShadow reports whether a shadow limit would have refused d.
-func overShadow(d *weir.Decision) bool {
-	for i := range d.Statuses {
-		if s := &d.Statuses[i]; !s.Allowed && s.Limit.Mode == weir.Shadow {
-			return true
-		}
-	}
-	return false
-}
-
 // frontIndex returns the place of a front in frontNames.
-func frontIndex(front string) int {
+func frontIndex(front string) uint8 {
 	if i := slices.Index(frontNames[:fronts-1], front); i >= 0 {
-		return i
+		return uint8(i)
 	}
-	return fronts - 1
+	return uint8(fronts - 1)
 }
 
 // statusClass returns the hundreds of an HTTP status, and 0 for what is none.
-func statusClass(status int) int {
+func statusClass(status int) uint8 {
 	if class := status / 100; class >= 1 && class <= 5 {
-		return class
+		return uint8(class)
 	}
 	return 0
 }
@@ -209,7 +239,9 @@ type RuleTotal struct {
 }
 
 func (c *counts) totals() Totals {
-	t := Totals{Requests: c.requests.Load(), Refused: c.refused.Load(), Rules: []RuleTotal{}}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := Totals{Requests: c.requests, Refused: c.refused, Rules: []RuleTotal{}}
 	rules := c.rules.Load()
 	for _, r := range rules.list {
 		total := r.total()
@@ -222,10 +254,10 @@ func (c *counts) totals() Totals {
 }
 
 func (r *ruleCounts) total() RuleTotal {
-	t := RuleTotal{Rule: r.label, Shadow: r.shadow.Load()}
+	t := RuleTotal{Rule: r.label, Shadow: r.shadow}
 	for front := range r.decisions {
 		for action := range r.decisions[front] {
-			n := r.decisions[front][action].Load()
+			n := r.decisions[front][action]
 			t.Requests += n
 			if refuses(weir.Action(action)) {
 				t.Refused += n

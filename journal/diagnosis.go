@@ -33,19 +33,35 @@ func newDiagnosis(c chain.Config) *diagnosis {
 	return g
 }
 
-// observe shows d to the monitor, unless nobody was looked for.
-func (g *diagnosis) observe(d *weir.Decision) {
-	if d.Reason != weir.Disabled && hasClient(&d.Client) {
-		g.monitor.Load().Observe(d.At, &d.Request, &d.Client)
+// see notes what is to be seen of d, if anybody was looked for.
+func (g *diagnosis) see(n *note, d *weir.Decision) {
+	n.seen = n.known && !n.again && d.Reason != weir.Disabled
+	if n.seen {
+		g.monitor.Load().See(&n.sight, d, n.clientHash)
 	}
+}
+
+// take shows the monitor what was seen.
+func (g *diagnosis) take(notes []*note) {
+	sights := make([]*chain.Sight, 0, pageNotes)
+	for _, n := range notes {
+		if n.seen {
+			sights = append(sights, &n.sight)
+		}
+	}
+	g.monitor.Load().Add(sights...)
 }
 
 // SetChain begins a new chain diagnosis. It is for a reload that changed how clients are found; what
 // the old one found is cleared at the next look.
-func (j *Journal) SetChain(c chain.Config) { j.diagnosis.monitor.Store(chain.New(c)) }
+func (j *Journal) SetChain(c chain.Config) {
+	j.settle()
+	j.diagnosis.monitor.Store(chain.New(c))
+}
 
 // Findings returns what the chain diagnosis says at this moment, in the order of the codes.
 func (j *Journal) Findings() []Finding {
+	j.settle()
 	findings := []Finding{}
 	for _, f := range j.diagnosis.monitor.Load().Findings(j.now()) {
 		findings = append(findings, Finding{Code: codeName(f.Code), Since: f.Since, Text: f.Text, Edit: f.Edit})
@@ -70,6 +86,7 @@ func (j *Journal) Run(ctx context.Context) {
 		case <-glance.C:
 			j.breaker.look(j.now())
 		case <-tick.C:
+			j.settle()
 			j.talkers.finish(j.now())
 			j.diagnose()
 			j.evictions.look(j.now(), j.log)
@@ -93,6 +110,7 @@ func (j *Journal) saveUntil(ctx context.Context) {
 
 // diagnose logs each finding once when it appears and once when it is gone.
 func (j *Journal) diagnose() {
+	j.settle()
 	before := weir.Codes(j.diagnosis.found.Load())
 	var found weir.Codes
 	for _, f := range j.diagnosis.monitor.Load().Findings(j.now()) {

@@ -20,9 +20,8 @@ const maxWAFRules = 64
 
 // firewallCounts are what the firewall found.
 type firewallCounts struct {
-	verdicts [weir.FailedOpen + 1]atomic.Uint64
-	faults   [len(wafFaults)]atomic.Uint64
-	looks    [len(lookResults)]atomic.Uint64
+	faults [len(wafFaults)]atomic.Uint64
+	looks  [len(lookResults)]atomic.Uint64
 }
 
 // look counts a second look.
@@ -37,10 +36,8 @@ func (c *firewallCounts) look(i *weir.Inspection) {
 	c.looks[result].Add(1)
 }
 
-// add counts one inspection under a rule of the policy. Requests that pass are counted without waiting or
-// allocating.
+// add counts one inspection that has found or failed something, under a rule of the policy.
 func (c *firewallCounts) add(i *weir.Inspection, rule *ruleCounts) {
-	c.verdicts[i.Verdict].Add(1)
 	if n := slices.Index(wafFaults[:], i.Fault); n >= 0 {
 		c.faults[n].Add(1)
 	}
@@ -105,9 +102,9 @@ func (c *firewallCounts) emitLooks(e emit) {
 	}
 }
 
-func (c *firewallCounts) emitVerdicts(e emit) {
+func (c *counts) emitVerdicts(e emit) {
 	for i, name := range weir.Verdicts() {
-		e(float64(c.verdicts[i].Load()), name)
+		e(float64(c.verdicts[i]), name)
 	}
 }
 
@@ -122,6 +119,6 @@ func firewallFamilies(c *counts) []family {
 			}, "rule", "namespace"),
 		counter("waf_errors_total", "Requests that were not inspected, and why.", c.firewall.emitFaults, "reason"),
 		counter("waf_insights_total", "Requests that passed and were looked at again by stricter rules, by what came of it.", c.firewall.emitLooks, "result"),
-		counter("waf_verdicts_total", "Requests by what the firewall found.", c.firewall.emitVerdicts, "verdict"),
+		counter("waf_verdicts_total", "Requests by what the firewall found.", c.locked(c.emitVerdicts), "verdict"),
 	}
 }

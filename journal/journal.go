@@ -82,6 +82,7 @@ type Journal struct {
 	log       *slog.Logger
 	counts    *counts
 	metrics   *metrics
+	pages     *pages
 	ring      *ring
 	talkers   *talkers
 	breaker   breakerHistory
@@ -118,6 +119,7 @@ func New(o Options) *Journal {
 		now:       o.Now,
 		log:       o.Log,
 		counts:    newCounts(o.Rules, o.Faults, o.ConfigHash),
+		pages:     newPages(),
 		ring:      newRing(o.Recent),
 		secrets:   new(secrets),
 		blocked:   newBlockedRing(o.Keep),
@@ -154,22 +156,17 @@ func Discard() *Journal {
 }
 
 // Record notes a decision and what became of it. It keeps nothing of d after it returned, allocates
-// nothing unless it writes a log line, and waits for nobody else's request. Another ask about a request
-// that was decided before is no other request: it stands in the ring, and in a count of its own.
+// nothing unless it writes a log line, and waits for nobody but for the microseconds in which somebody reads or
+// adds up a page. Another ask about a request that was decided before is no other request: it stands in the ring,
+// and in a count of its own.
 func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 	if j.quiet {
 		return
 	}
+	j.note(d, o)
 	if d.Reason == weir.AskedBefore {
-		j.counts.addAgain(d)
-		j.ring.add(d, o)
 		return
 	}
-	j.counts.add(d, o)
-	j.metrics.observe(d, o)
-	j.ring.add(d, o)
-	j.talkers.record(d, o)
-	j.diagnosis.observe(d)
 	j.inspected(d, o)
 	j.quotaUsed(d)
 	j.unknownPlan(d)
@@ -183,6 +180,7 @@ func (j *Journal) StoreWaited(d time.Duration) { j.metrics.store.Observe(d.Secon
 
 // Recent returns the last n decisions, or as many as are kept, newest first.
 func (j *Journal) Recent(n int) []Entry {
+	j.settle()
 	entries := j.ring.recent(n)
 	for i := range entries {
 		e := &entries[i]
@@ -206,14 +204,26 @@ func (j *Journal) HideHost(host string) string {
 }
 
 // Totals returns what was counted since the start.
-func (j *Journal) Totals() Totals { return j.counts.totals() }
+func (j *Journal) Totals() Totals {
+	j.settle()
+	return j.counts.totals()
+}
 
 // Handler serves the metrics in the Prometheus text format.
-func (j *Journal) Handler() http.Handler { return j.metrics.handler() }
+func (j *Journal) Handler() http.Handler {
+	read := j.metrics.handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		j.settle()
+		read.ServeHTTP(w, r)
+	})
+}
 
 // SetRules makes names the rules that are counted apart. What was counted for a rule that stays is
 // kept; the series of a rule that goes vanish.
-func (j *Journal) SetRules(names []string) { j.counts.setRules(names) }
+func (j *Journal) SetRules(names []string) {
+	j.settle()
+	j.counts.setRules(names)
+}
 
 // SetLog changes how the log writes addresses, and the most lines about refusals per second.
 func (j *Journal) SetLog(a Addresses, refusalsPerSecond int) {

@@ -15,45 +15,37 @@ import (
 // maxScrapes is how many scrapes are served at once; more are answered 503.
 const maxScrapes = 4
 
-// metrics are what is exported. Counters are read from counts at a scrape; only what needs buckets
-// is observed at once.
+// metrics are what is exported. All but one are read from counts at a scrape.
 type metrics struct {
-	registry     *prometheus.Registry
-	requests     prometheus.Histogram // seconds
-	upstream     prometheus.Histogram // seconds
-	store        prometheus.Histogram // seconds
-	chainEntries prometheus.Histogram
-	inspections  *prometheus.HistogramVec       // seconds
-	byRuleset    map[string]prometheus.Observer // of inspections; never changed
+	registry *prometheus.Registry
+	store    prometheus.Histogram // seconds
 }
 
 // rulesets are the only values of the label ruleset.
 var rulesets = [...]string{"fast", "crs"}
 
+// rulesetIndex returns the place of a ruleset in rulesets, and their number if it has none.
+func rulesetIndex(set string) uint8 {
+	for i, name := range rulesets {
+		if name == set {
+			return uint8(i)
+		}
+	}
+	return uint8(len(rulesets))
+}
+
 func newMetrics(c *counts, g *diagnosis, o Options) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
-		requests: seconds("request_duration_seconds", "Time from the decision to the end of the answer."),
 		store: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weir_store_duration_seconds", Help: "Time that a request waited for the shared store.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .015, .017, .02, .05, .1},
 		}),
-		upstream: seconds("upstream_duration_seconds", "Time until the upstream's header was there."),
-		chainEntries: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "weir_client_chain_entries", Buckets: prometheus.LinearBuckets(0, 1, weir.ManyEntries),
-			Help: "Entries of the header that the client was looked for in; 7 stands for more, too.",
-		}),
 	}
-	m.inspections = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "weir_waf_duration_seconds", Help: "Time that an inspection took, with the wait for a place.",
-		Buckets: []float64{.00001, .000025, .0001, .00025, .001, .0025, .01, .025, .05, .1, .25, 1},
-	}, []string{"ruleset"})
-	m.byRuleset = map[string]prometheus.Observer{}
-	for _, name := range rulesets {
-		m.byRuleset[name] = m.inspections.WithLabelValues(name)
+	m.registry.MustRegister(m.store, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, s := range c.spreads() {
+		m.registry.MustRegister(s)
 	}
-	m.registry.MustRegister(m.requests, m.upstream, m.store, m.chainEntries, m.inspections)
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, families := range [][]family{decisionFamilies(c), storeFamilies(c, o), firewallFamilies(c), clientFamilies(c, g), processFamilies(c, o), gaugeFamilies(o.Gauges), keyFamilies(o.Gauges.APIKeys)} {
 		for _, f := range families {
 			m.registry.MustRegister(f)
@@ -62,26 +54,32 @@ func newMetrics(c *counts, g *diagnosis, o Options) *metrics {
 	return m
 }
 
-// seconds returns a histogram of durations.
-func seconds(name, help string) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "weir_" + name, Help: help,
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-	})
+// waits are the buckets of how long somebody waited, in seconds.
+func waits() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }
 
-// observe notes what is counted in buckets. It allocates nothing.
-func (m *metrics) observe(d *weir.Decision, o weir.Outcome) {
-	m.requests.Observe(o.Duration.Seconds())
-	if o.Upstream > 0 {
-		m.upstream.Observe(o.Upstream.Seconds())
+// spreads are the histograms of what was decided.
+func (c *counts) spreads() []spread {
+	spreads := []spread{
+		c.spread(&c.durations, "request_duration_seconds", "Time from the decision to the end of the answer.", nil),
+		c.spread(&c.upstream, "upstream_duration_seconds", "Time until the upstream's header was there.", nil),
+		c.spread(&c.chainEntries, "client_chain_entries", "Entries of the header that the client was looked for in; 7 stands for more, too.", nil),
 	}
-	if set := m.byRuleset[d.Inspection.Ruleset]; set != nil {
-		set.Observe(d.Inspection.Took.Seconds())
+	for i, name := range rulesets {
+		const help = "Time that an inspection took, with the wait for a place."
+		spreads = append(spreads, c.spread(&c.inspections[i], "waf_duration_seconds", help, prometheus.Labels{"ruleset": name}))
 	}
-	if hasClient(&d.Client) {
-		m.chainEntries.Observe(float64(d.Client.Chain.Entries))
-	}
+	return spreads
+}
+
+// spread is the metric of one of the histograms of c.
+func (c *counts) spread(h *histogram, name, help string, labels prometheus.Labels) spread {
+	return spread{prometheus.NewDesc("weir_"+name, help, nil, labels), func() histogram {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return h.clone()
+	}}
 }
 
 func (m *metrics) handler() http.Handler {
@@ -119,12 +117,12 @@ func gauge(name, help string, read func(emit), labels ...string) family {
 // decisionFamilies are about requests.
 func decisionFamilies(c *counts) []family {
 	return []family{
-		counter("decisions_total", "Decisions by front, rule and action.", c.emitDecisions, "front", "rule", "action"),
-		counter("asked_again_total", "Further asks of a proxy about requests that had passed, which are decided and charged once.", number(c.again.Load)),
-		counter("shadow_refusals_total", "Requests that a shadow limit would have refused.", c.emitShadow, "rule"),
+		counter("decisions_total", "Decisions by front, rule and action.", c.locked(c.emitDecisions), "front", "rule", "action"),
+		counter("asked_again_total", "Further asks of a proxy about requests that had passed, which are decided and charged once.", c.number(&c.again)),
+		counter("shadow_refusals_total", "Requests that a shadow limit would have refused.", c.locked(c.emitShadow), "rule"),
 		counter("refused_connections_total", "Connections, asks of proxies and requests that were refused for a fault, and not by a decision.", c.faults.emit, "fault"),
-		counter("responses_total", "Answers by class of their HTTP status.", c.emitAnswers, "class"),
-		counter("upstream_failures_total", "Requests that the upstream failed.", number(c.upstreamFailures.Load)),
+		counter("responses_total", "Answers by class of their HTTP status.", c.locked(c.emitAnswers), "class"),
+		counter("upstream_failures_total", "Requests that the upstream failed.", c.number(&c.upstreamFailures)),
 	}
 }
 
@@ -132,24 +130,23 @@ func decisionFamilies(c *counts) []family {
 func storeFamilies(c *counts, o Options) []family {
 	backend := cmp.Or(o.Backend, "memory")
 	return []family{
-		counter("store_checks_total", "Hits that were answered, by whom.", func(e emit) {
+		counter("store_checks_total", "Hits that were answered, by whom.", c.locked(func(e emit) {
 			recalled := uint64(0)
 			if o.Gauges.Recalled != nil {
 				recalled = o.Gauges.Recalled()
 				e(float64(recalled), "deny_cache")
-				e(float64(c.local.Load()), "local")
+				e(float64(c.local), "local")
 			}
-			checks := c.checks.Load()
-			e(float64(checks-min(checks, recalled)), backend)
-		}, "backend"),
-		counter("store_fallback_total", "Hits that the store did not answer.", number(c.fallbacks.Load)),
+			e(float64(c.checks-min(c.checks, recalled)), backend)
+		}), "backend"),
+		counter("store_fallback_total", "Hits that the store did not answer.", c.number(&c.fallbacks)),
 	}
 }
 
 // clientFamilies are about how clients are found.
 func clientFamilies(c *counts, g *diagnosis) []family {
 	return []family{
-		counter("client_resolution_total", "Requests by how the client was found.", c.emitResolutions, "outcome"),
+		counter("client_resolution_total", "Requests by how the client was found.", c.locked(c.emitResolutions), "outcome"),
 		gauge("client_diagnosis", "1 while the chain diagnosis has found this.", g.emit, "code"),
 	}
 }
@@ -278,6 +275,28 @@ func number[N int | uint64](read func() N) func(emit) {
 	return func(e emit) { e(float64(read())) }
 }
 
+// number is a metric of one of the numbers of c.
+func (c *counts) number(n *uint64) func(emit) {
+	return c.locked(func(e emit) { e(float64(*n)) })
+}
+
+// locked reads under the lock of c, and emits what it read afterwards.
+func (c *counts) locked(read func(emit)) func(emit) {
+	type sample struct {
+		value  float64
+		labels []string
+	}
+	return func(e emit) {
+		var samples []sample
+		c.mu.Lock()
+		read(func(value float64, labels ...string) { samples = append(samples, sample{value, labels}) })
+		c.mu.Unlock()
+		for _, s := range samples {
+			e(s.value, s.labels...)
+		}
+	}
+}
+
 // emitDecisions leaves out what never happened, but tells how often a rule refused, if only 0, as
 // soon as it is in use: an alert on the increase needs to see the beginning.
 func (c *counts) emitDecisions(e emit) {
@@ -287,7 +306,7 @@ func (c *counts) emitDecisions(e emit) {
 				continue
 			}
 			for action := range r.decisions[front] {
-				n := r.decisions[front][action].Load()
+				n := r.decisions[front][action]
 				if a := weir.Action(action); n > 0 || a == weir.Pass || a == weir.Reject {
 					e(float64(n), frontNames[front], r.label, a.String())
 				}
@@ -299,7 +318,7 @@ func (c *counts) emitDecisions(e emit) {
 // used reports whether the rule decided anything for the front.
 func (r *ruleCounts) used(front int) bool {
 	for action := range r.decisions[front] {
-		if r.decisions[front][action].Load() > 0 {
+		if r.decisions[front][action] > 0 {
 			return true
 		}
 	}
@@ -308,7 +327,7 @@ func (r *ruleCounts) used(front int) bool {
 
 func (c *counts) emitShadow(e emit) {
 	for _, r := range c.rules.Load().list {
-		if n := r.shadow.Load(); n > 0 {
+		if n := r.shadow; n > 0 {
 			e(float64(n), r.label)
 		}
 	}
@@ -316,13 +335,13 @@ func (c *counts) emitShadow(e emit) {
 
 func (c *counts) emitAnswers(e emit) {
 	for class, name := range [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"} {
-		e(float64(c.answers[class].Load()), name)
+		e(float64(c.answers[class]), name)
 	}
 }
 
 func (c *counts) emitResolutions(e emit) {
 	for source := range c.resolutions {
-		e(float64(c.resolutions[source].Load()), weir.Source(source).String())
+		e(float64(c.resolutions[source]), weir.Source(source).String())
 	}
 }
 

@@ -68,16 +68,16 @@ func (q *quotas) family() family {
 // quotaUsed tells which thresholds of quotas d reached. What a replica counted by itself, while the store was away,
 // says nothing of the whole.
 func (j *Journal) quotaUsed(d *weir.Decision) {
-	if d.Over() || len(d.Hits) != len(d.Statuses) {
-		return // nothing was charged
-	}
 	for i := range d.Statuses {
-		s, h := &d.Statuses[i], &d.Hits[i]
-		if s.Limit == nil || s.Limit.Algorithm != weir.Quota || !s.Allowed || s.Degraded || h.N == 0 {
+		s := &d.Statuses[i]
+		if s.Limit == nil || s.Limit.Algorithm != weir.Quota || !s.Allowed || s.Degraded {
 			continue
 		}
+		if d.Over() || len(d.Hits) != len(d.Statuses) {
+			return // nothing was charged
+		}
 		for t := range thresholds {
-			if reaches(s, h.N, thresholds[t]) {
+			if n := d.Hits[i].N; n > 0 && reaches(s, n, thresholds[t]) {
 				j.quotas.add(s.Limit.Name, t)
 				j.quotaLine(d, s, t)
 			}

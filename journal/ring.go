@@ -14,16 +14,6 @@ import (
 // DefaultRecent is how many decisions are kept where nothing else is said.
 const DefaultRecent = 1000
 
-// What is kept of the parts that an asker chooses, in bytes.
-const (
-	maxMethod = 16
-	maxHost   = 128
-	maxPath   = 128
-)
-
-// maxShadow is how many shadow limits' names are kept of one decision.
-const maxShadow = 8
-
 // An Entry is one decision as the admin API shows it. Method, host and path are as the asker sent
 // them, cut at 16, 128 and 128 bytes: data of a stranger, to be shown as text only. Times are in
 // seconds.
@@ -47,138 +37,89 @@ type Entry struct {
 	Duration   float64   `json:"duration"`
 }
 
-// A ring keeps the last decisions in constant memory. Each slot has a lock of its own, so that
-// requests do not wait for each other, nor for a reader.
+// A ring keeps the last decisions in constant memory.
 type ring struct {
-	last  atomic.Uint64 // number of the newest record, counted from 1
-	slots []slot
-}
+	last atomic.Uint64 // number of the newest decision
 
-// A slot is one decision, copied: it points to nothing of the request. Names of rules and limits are
-// the configuration's.
-type slot struct {
-	mu  sync.Mutex
-	seq uint64 // number of the record; 0 if there is none
-
-	at                 time.Time
-	front, rule, limit string
-	client             weir.Client // without its hops
-	method, host, path []byte
-	action             weir.Action
-	reason             weir.Reason
-	status             int
-	remaining          int64
-	retry              time.Duration
-	shadow             []string
-	degraded           bool
-	duration           time.Duration
+	mu   sync.Mutex
+	kept []*note // the one of a number lies at the number modulo their number
 }
 
 func newRing(n int) *ring {
 	if n <= 0 {
 		n = DefaultRecent
 	}
-	r := &ring{slots: make([]slot, n)}
-	for i := range r.slots {
-		s := &r.slots[i]
-		s.method = make([]byte, 0, maxMethod)
-		s.host = make([]byte, 0, maxHost)
-		s.path = make([]byte, 0, maxPath)
-		s.shadow = make([]string, 0, maxShadow)
-	}
-	return r
+	return &ring{kept: newNotes(n)}
 }
 
-// add puts d in the place of the oldest decision. It allocates nothing.
-func (r *ring) add(d *weir.Decision, o weir.Outcome) {
-	seq := r.last.Add(1)
-	s := &r.slots[seq%uint64(len(r.slots))]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seq > seq {
-		return // everyone else went once around meanwhile
+// take keeps notes in the places of the oldest, which it gives for them.
+func (r *ring) take(notes []*note) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, n := range notes {
+		if place := r.place(n.number); (*place).number < n.number {
+			notes[i], *place = *place, n
+		}
 	}
-	s.seq = seq
-	s.fill(d, o)
 }
 
-func (s *slot) fill(d *weir.Decision, o weir.Outcome) {
-	s.at, s.status, s.duration = d.At, o.HTTP, o.Duration
-	s.action, s.reason, s.degraded = d.Action, d.Reason, d.Degraded
-	s.front = frontNames[frontIndex(d.Request.Front)]
-	s.client = d.Client
-	s.client.Hops = nil
-	s.method = append(s.method[:0], cut(d.Request.Method, maxMethod)...)
-	s.host = append(s.host[:0], cut(d.Request.Host, maxHost)...)
-	s.path = append(s.path[:0], cut(d.Request.Path, maxPath)...)
-	s.rule = ""
-	if d.Rule != nil {
-		s.rule = d.Rule.Name
-	}
-	s.limit, s.remaining, s.retry = "", 0, 0
-	if t := tightest(d); t != nil {
-		s.limit, s.remaining, s.retry = t.Limit.Name, t.Remaining, t.RetryAfter
-	}
-	if d.Ban != nil {
-		s.retry = d.RetryAfter()
-	}
-	s.shadow = appendShadow(s.shadow[:0], d)
-}
+func (r *ring) place(number uint64) **note { return &r.kept[number%uint64(len(r.kept))] }
 
-// recent returns at most n decisions, newest first. One that is being replaced is left out.
+// recent returns at most n decisions, newest first.
 func (r *ring) recent(n int) []Entry {
-	kept := uint64(len(r.slots))
 	last := r.last.Load()
-	want := min(uint64(max(n, 0)), kept, last)
+	want := min(uint64(max(n, 0)), uint64(len(r.kept)), last)
 	entries := make([]Entry, 0, want)
 	for back := range want {
-		seq := last - back
-		if e, ok := r.slots[seq%kept].entry(seq); ok {
+		if e, ok := r.entry(last-back, everything); ok {
 			entries = append(entries, e)
 		}
 	}
 	return entries
 }
 
-// after returns those of the decisions since the one with that number which keep wants, the oldest first, at
-// most n and the newest of them, and the number of the newest of all.
-func (r *ring) after(seq uint64, n int, keep func(weir.Action) bool) ([]Entry, uint64) {
-	last, kept := r.last.Load(), uint64(len(r.slots))
+func everything(weir.Action) bool { return true }
+
+// after returns those of the decisions since the one with that number and up to another which keep wants, the oldest
+// first, at most n and the newest of them.
+func (r *ring) after(number, last uint64, n int, keep func(weir.Action) bool) []Entry {
 	var entries []Entry
-	for at := last; at > seq && at+kept > last && len(entries) < n; at-- {
-		s := &r.slots[at%kept]
-		s.mu.Lock()
-		wanted := s.seq == at && keep(s.action)
-		s.mu.Unlock()
-		if !wanted {
-			continue
-		}
-		if e, ok := s.entry(at); ok {
+	for at := last; at > number && at+uint64(len(r.kept)) > last && len(entries) < n; at-- {
+		if e, ok := r.entry(at, keep); ok {
 			entries = append(entries, e)
 		}
 	}
 	slices.Reverse(entries)
-	return entries, last
+	return entries
 }
 
-// entry returns the record with that number, if the slot still has it.
-func (s *slot) entry(seq uint64) (Entry, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seq != seq {
+// entry returns the decision with that number, if it is kept and wanted.
+func (r *ring) entry(number uint64, wanted func(weir.Action) bool) (Entry, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := *r.place(number)
+	if n.number != number || !wanted(n.action) {
 		return Entry{}, false
 	}
-	client, source := "", ""
-	if hasClient(&s.client) {
-		client, source = s.client.Key(), s.client.Source.String()
+	return n.entry(), true
+}
+
+func (n *note) entry() Entry {
+	e := Entry{
+		Time: n.at, Front: frontNames[n.front],
+		Method: string(n.of(method)), Host: string(n.of(host)), Path: string(n.of(path)),
+		Action: n.action.String(), Reason: string(n.reason), Status: n.status,
+		Limit: n.limit, Remaining: n.remaining, RetryAfter: wait(n.retry),
+		Shadow: append([]string{}, n.shadow...), Degraded: n.degraded, Duration: n.duration.Seconds(),
 	}
-	return Entry{
-		Time: s.at, Front: s.front, Client: client, Source: source,
-		Method: string(s.method), Host: string(s.host), Path: string(s.path),
-		Rule: s.rule, Action: s.action.String(), Reason: string(s.reason), Status: s.status,
-		Limit: s.limit, Remaining: s.remaining, RetryAfter: wait(s.retry),
-		Shadow: append([]string{}, s.shadow...), Degraded: s.degraded, Duration: s.duration.Seconds(),
-	}, true
+	if n.known {
+		c := n.client.read()
+		e.Client, e.Source = c.Key(), c.Source.String()
+	}
+	if n.rule != nil {
+		e.Rule = n.rule.Name
+	}
+	return e
 }
 
 // wait returns a status's RetryAfter in seconds, or nil if there is nothing to wait for.

@@ -81,28 +81,33 @@ func TestDefaultRingLength(t *testing.T) {
 	}
 }
 
-// A slot whose writer was overtaken by a whole lap keeps the newer decision.
-func TestOvertakenWriterIsDropped(t *testing.T) {
-	r := newRing(1)
-	newer := passed(search)
-	newer.Request.Path = "/newer"
-	r.add(passed(search), ok)
-	r.add(newer, ok)
-	r.slots[0].seq = 9 // as if the others were at 9 while the next one still holds number 3
-	r.add(passed(static), ok)
-	r.last.Store(9)
-	if got := r.recent(1); len(got) != 1 || got[0].Path != "/newer" {
-		t.Errorf("recent is %+v, want the decision with path /newer", got)
+// A note that is told after the ring went once around is dropped; the newer one stays.
+func TestLateNoteIsDropped(t *testing.T) {
+	r := newRing(2)
+	notes := newNotes(3)
+	for i, number := range []uint64{4, 2, 3} {
+		notes[i].number, notes[i].status = number, int(number)
+	}
+	r.last.Store(4)
+	r.take(notes)
+	got := r.recent(2)
+	if len(got) != 2 || got[0].Status != 4 || got[1].Status != 3 {
+		t.Errorf("recent is %+v, want numbers 4 and 3", got)
+	}
+	if notes[1].number != 2 {
+		t.Error("the late note is not given back")
 	}
 }
 
-// A record that is counted but not yet written is left out, not mixed up.
-func TestUnwrittenRecordIsLeftOut(t *testing.T) {
+// A decision that is numbered but not yet told is left out, not mixed up.
+func TestUnwrittenNoteIsLeftOut(t *testing.T) {
 	r := newRing(2)
-	r.add(passed(search), ok)
-	r.last.Add(1) // another request has taken its number and writes just now
+	notes := newNotes(1)
+	notes[0].number, notes[0].status = 1, 200
+	r.take(notes)
+	r.last.Store(2) // another request has its number and is written just now
 	got := r.recent(2)
-	if len(got) != 1 || got[0].Rule != "search" {
+	if len(got) != 1 || got[0].Status != 200 {
 		t.Errorf("recent is %+v, want the one written decision", got)
 	}
 }

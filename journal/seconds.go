@@ -3,6 +3,7 @@ package journal
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -23,8 +24,8 @@ type Point struct {
 
 // A timeline is the last 10 minutes, by the second in which an answer ended.
 type timeline struct {
-	newest int64
 	kept   []second // nil until the first answer
+	newest *second  // nil likewise
 }
 
 type second struct {
@@ -34,23 +35,24 @@ type second struct {
 }
 
 // add counts an answer. What ended before the newest second counts in it.
-func (s *timeline) add(unix int64, d time.Duration, refused, shadow bool) {
+func (s *timeline) add(n *note) {
 	if s.kept == nil {
 		s.kept = make([]second, keptSeconds)
+		s.newest = &s.kept[0]
 	}
-	s.newest = max(s.newest, unix)
-	at := &s.kept[s.newest%keptSeconds]
-	if at.unix != s.newest {
-		*at = second{unix: s.newest}
+	if n.ended > s.newest.unix {
+		s.newest = &s.kept[n.ended%keptSeconds]
+		*s.newest = second{unix: n.ended}
 	}
+	at := s.newest
 	at.requests++
-	if refused {
+	if n.refused {
 		at.refused++
 	}
-	if shadow {
+	if len(n.shadow) > 0 {
 		at.shadow++
 	}
-	at.latency[latencyBucket(d)]++
+	at.latency[latencyBucket(n.duration)]++
 }
 
 // at returns the second that began at unix.
@@ -107,7 +109,10 @@ func (s *second) point() Point {
 }
 
 // Series returns the last n seconds that are over, at most 600, the oldest first.
-func (j *Journal) Series(n int) []Point { return j.talkers.series(j.now(), n) }
+func (j *Journal) Series(n int) []Point {
+	j.settle()
+	return j.talkers.series(j.now(), n)
+}
 
 func (t *talkers) series(now time.Time, n int) []Point {
 	n = min(max(n, 0), keptSeconds-1)
@@ -127,7 +132,8 @@ func (t *talkers) series(now time.Time, n int) []Point {
 // ChainEntries returns how many requests since the start had a chain of as many entries as the index
 // says; the last stands for more, too.
 func (j *Journal) ChainEntries() []uint64 {
-	j.talkers.mu.Lock()
-	defer j.talkers.mu.Unlock()
-	return append([]uint64(nil), j.talkers.entries[:]...)
+	j.settle()
+	j.counts.mu.Lock()
+	defer j.counts.mu.Unlock()
+	return slices.Clone(j.counts.chainEntries.counts)
 }

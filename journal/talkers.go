@@ -69,18 +69,17 @@ func (y *tally) begin(number int64) {
 	*y = tally{number: number, by: y.by}
 }
 
-// talkers count who asks most, and what each second brought. Record adds to one slot, whose memory is
+// talkers count who asks most, and what each second brought. Notes are added to one slot, whose memory is
 // there already; readers and Run make finished slots part of the windows.
 type talkers struct {
 	seed   maphash.Seed
-	secret [2]uint64 // of clients' hashes
+	secret [3]uint64 // of clients' hashes
 
-	mu      sync.Mutex // held by Record for a few dozen nanoseconds
+	mu      sync.Mutex // held for a page of notes
 	slot    *tally
 	closed  []*tally // finished, the oldest first
 	free    []*tally // empty
 	seconds timeline
-	entries [weir.ManyEntries + 1]uint64 // requests by entries of their chain
 
 	reading sync.Mutex // held by readers, before mu
 	windows [windows]window
@@ -88,63 +87,80 @@ type talkers struct {
 
 func newTalkers() *talkers {
 	return &talkers{
-		seed: maphash.MakeSeed(), secret: [2]uint64{rand.Uint64(), rand.Uint64()}, slot: new(tally), windows: newWindows(),
+		seed: maphash.MakeSeed(), secret: [3]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64() | 1}, slot: new(tally), windows: newWindows(),
 		closed: make([]*tally, 0, mostClosed), free: make([]*tally, 0, mostClosed),
 	}
 }
 
-// record counts d, whose answer ended at d.At plus o.Duration. It allocates nothing, but for the memory of
-// a slot that is needed for the first time.
-func (t *talkers) record(d *weir.Decision, o weir.Outcome) {
-	at := d.At.Add(o.Duration)
-	var memory [3][topk.KeyBytes]byte
-	var hits [3]topk.Hit
-	refused, shadow, client := d.Refused(), overShadow(d), hasClient(&d.Client)
-	if client {
-		key := appendClient(memory[ByClient][:0], &d.Client)
-		hits[ByClient] = topk.Hit{Hash: t.clientHash(key), Key: key, Marked: refused}
-	}
-	if d.Request.Path != "" {
-		key := appendFolded(memory[ByPath][:0], d.Request.Path)
-		hits[ByPath] = topk.Hit{Hash: maphash.Bytes(t.seed, key), Key: key, Marked: refused}
-	}
-	hits[ByRule] = t.ruleHit(memory[ByRule][:0], d.Rule, refused)
-
+// take counts requests. It allocates nothing, but for the memory of a slot that is needed for the first time.
+func (t *talkers) take(notes []*note) {
 	t.mu.Lock()
-	t.turn(at.Unix() / int64(slotTime/time.Second))
-	t.slot.requests++
-	if refused {
-		t.slot.refused++
-	}
-	for r := range hits {
-		if hits[r].Key != nil {
-			t.slot.add(Ranking(r), hits[r])
+	defer t.mu.Unlock()
+	for len(notes) > 0 {
+		n := 1
+		for n < len(notes) && notes[n].rule == notes[0].rule && slotOf(notes[n]) == slotOf(notes[0]) {
+			n++
 		}
+		t.add(notes[:n])
+		notes = notes[n:]
 	}
-	if client {
-		t.entries[min(d.Client.Chain.Entries, weir.ManyEntries)]++
-		if shadow {
-			t.slot.add(ByShadow, hits[ByClient])
-		}
-	}
-	t.seconds.add(at.Unix(), o.Duration, refused, shadow)
-	t.mu.Unlock()
 }
 
-// clientHash folds what identifies a client into 64 bits by one multiplication with secret numbers, a third of
-// what maphash takes.
-func (t *talkers) clientHash(key []byte) uint64 {
+// slotOf is the number of the slot in which n ended.
+func slotOf(n *note) int64 { return n.ended / int64(slotTime/time.Second) }
+
+// add counts notes of one rule that ended in one slot.
+func (t *talkers) add(notes []*note) {
+	t.turn(slotOf(notes[0]))
+	var memory [topk.KeyBytes]byte
+	rule := t.ruleHit(memory[:0], notes[0].rule)
+	for _, n := range notes {
+		if n.again {
+			continue
+		}
+		refused := uint64(0)
+		if n.refused {
+			refused = 1
+		}
+		rule.Times, rule.Marked = rule.Times+1, rule.Marked+refused
+		t.addClient(n, refused)
+		if key := n.of(group); len(key) > 0 {
+			t.slot.add(ByPath, topk.Hit{Hash: maphash.Bytes(t.seed, key), Key: key, Times: 1, Marked: refused})
+		}
+		t.seconds.add(n)
+	}
+	if rule.Times > 0 {
+		t.slot.add(ByRule, rule)
+		t.slot.requests, t.slot.refused = t.slot.requests+rule.Times, t.slot.refused+rule.Marked
+	}
+}
+
+func (t *talkers) addClient(n *note, refused uint64) {
+	if !n.known {
+		return
+	}
+	hit := topk.Hit{Hash: n.clientHash, Key: n.client[:], Times: 1, Marked: refused}
+	t.slot.add(ByClient, hit)
+	if len(n.shadow) > 0 {
+		t.slot.add(ByShadow, hit)
+	}
+}
+
+// clientHash folds what identifies a client into 64 bits by multiplications with secret numbers, half of what maphash
+// takes. One alone would spread neighbours more evenly than chance, by which the chain diagnosis counts them.
+func (t *talkers) clientHash(key *clientKey) uint64 {
 	tail := uint64(key[0])<<8 | uint64(key[17])
 	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(key[1:9])^tail^t.secret[0], binary.LittleEndian.Uint64(key[9:17])^t.secret[1])
+	hi, lo = bits.Mul64(hi^lo, t.secret[2])
 	return hi ^ lo
 }
 
-func (t *talkers) ruleHit(b []byte, r *weir.Rule, refused bool) topk.Hit {
+func (t *talkers) ruleHit(b []byte, r *weir.Rule) topk.Hit {
 	name := noRule
 	if r != nil {
 		name = r.Name
 	}
-	return topk.Hit{Hash: maphash.String(t.seed, name), Key: append(b, cut(name, topk.KeyBytes)...), Marked: refused}
+	return topk.Hit{Hash: maphash.String(t.seed, name), Key: append(b, cut(name, topk.KeyBytes)...)}
 }
 
 // turn begins the slot of that number unless it began already. Requests end in no order: what ended

@@ -129,6 +129,7 @@ func TestBoundsHoldOverWindows(t *testing.T) {
 	zipf, exact := rand.NewZipf(random, 1.2, 1, 1<<12-1), map[string]uint64{}
 	for i := range 20_000 {
 		if i%160 == 0 {
+			j.settle()
 			j.talkers.finish(c.now) // as Run does
 		}
 		n := zipf.Uint64()
@@ -186,9 +187,28 @@ func TestClientsAreWrittenAndRead(t *testing.T) {
 		{Source: weir.Unresolved, ViaUnix: true},
 		{Source: weir.Unresolved},
 	} {
-		got := readClient(string(appendClient(nil, &c)))
+		var key clientKey
+		key.write(&c)
+		got := key.read()
 		if diff := cmp.Diff(c, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+// Neighbours are spread as by chance: 250 hashes hit about 222 of 1024 places, wherever the addresses differ.
+func TestNeighboursAreSpread(t *testing.T) {
+	for range 20 {
+		talkers := newTalkers() // with other secrets
+		for octet := 1; octet < 17; octet++ {
+			key, places := clientKey{17: 128}, map[uint64]bool{}
+			for i := range 250 {
+				key[octet] = byte(i)
+				places[talkers.clientHash(&key)>>54] = true
+			}
+			if n := len(places); n < 195 || n > 245 {
+				t.Errorf("250 addresses that differ in octet %d hit %d places, want about 222", octet, n)
+			}
 		}
 	}
 }
@@ -276,9 +296,10 @@ func TestMemoryOfAMillionClients(t *testing.T) {
 		d.Client.Addr = netip.AddrFrom4(addr)
 		d.Client.Prefix = netip.PrefixFrom(d.Client.Addr, 32)
 		d.At = c.now
-		j.talkers.record(d, ok)
+		j.Record(d, weir.Outcome{HTTP: 429})
 		if i%10_000 == 0 {
 			c.now = c.now.Add(15 * time.Minute)
+			j.settle()
 			j.talkers.finish(c.now)
 		}
 	}
@@ -291,29 +312,23 @@ func TestMemoryOfAMillionClients(t *testing.T) {
 	runtime.KeepAlive(j)
 }
 
-func TestRecordOfTalkersAllocatesNothing(t *testing.T) {
-	j, _, record := playing(Options{})
-	d := passed(search)
-	record(1, d)
-	if n := testing.AllocsPerRun(1000, func() { j.talkers.record(d, ok) }); n != 0 {
-		t.Errorf("%v allocations, want none", n)
-	}
-}
-
-// What the talkers add to a decision.
-func BenchmarkTalkers(b *testing.B) {
+// One client, a few, and more than any sketch can hold, on one processor and on all.
+func BenchmarkRecordOfManyClients(b *testing.B) {
 	for _, clients := range []uint32{1, 50, 1_000_000} {
 		b.Run(fmt.Sprint("clients=", clients), func(b *testing.B) {
-			j, d, n := New(Options{}), passed(search), uint32(0)
+			j := New(Options{Rules: []string{"search"}})
 			b.ReportAllocs()
-			for b.Loop() {
-				n = n*1664525 + 1013904223
-				var addr [4]byte
-				binary.BigEndian.PutUint32(addr[:], n%clients)
-				d.Client.Addr = netip.AddrFrom4(addr)
-				d.Client.Prefix = netip.PrefixFrom(d.Client.Addr, 32)
-				j.talkers.record(d, ok)
-			}
+			b.RunParallel(func(pb *testing.PB) {
+				d, n := passed(search), rand.Uint32()
+				for pb.Next() {
+					n = n*1664525 + 1013904223
+					var addr [4]byte
+					binary.BigEndian.PutUint32(addr[:], n%clients)
+					d.Client.Addr = netip.AddrFrom4(addr)
+					d.Client.Prefix = netip.PrefixFrom(d.Client.Addr, 32)
+					j.Record(d, ok)
+				}
+			})
 		})
 	}
 }

@@ -79,7 +79,10 @@ type TopQuery struct {
 }
 
 // Top returns who came most often.
-func (j *Journal) Top(q TopQuery) Top { return j.talkers.top(j.now(), q) }
+func (j *Journal) Top(q TopQuery) Top {
+	j.settle()
+	return j.talkers.top(j.now(), q)
+}
 
 func (t *talkers) top(now time.Time, q TopQuery) Top {
 	t.reading.Lock()
@@ -115,7 +118,8 @@ func (q TopQuery) order(a, b topk.Item) int {
 func (q TopQuery) talker(item topk.Item, pieces []tally) Talker {
 	t := Talker{Key: item.Key, Requests: item.Hits, Error: item.Error, Refused: item.Marked}
 	if q.By == ByClient || q.By == ByShadow {
-		c := readClient(item.Key)
+		key := clientKey([]byte(item.Key))
+		c := key.read()
 		t.Key, t.Source = c.Key(), c.Source.String()
 	}
 	for i := range pieces {
@@ -180,7 +184,10 @@ type Use struct {
 }
 
 // Use returns what the client did of which key is the text that it is counted under.
-func (j *Journal) Use(key string, within Window) Use { return j.talkers.use(j.now(), key, within) }
+func (j *Journal) Use(key string, within Window) Use {
+	j.settle()
+	return j.talkers.use(j.now(), key, within)
+}
 
 func (t *talkers) use(now time.Time, key string, within Window) Use {
 	t.reading.Lock()
@@ -195,6 +202,8 @@ func (t *talkers) use(now time.Time, key string, within Window) Use {
 	if !ok {
 		return Use{}
 	}
-	item := sum.Get(t.clientHash(appendClient(nil, &c)))
+	var client clientKey
+	client.write(&c)
+	item := sum.Get(t.clientHash(&client))
 	return Use{item.Hits, item.Error, item.Marked}
 }

@@ -32,12 +32,12 @@ func checkCommand() *cobra.Command {
 			loaded := app.Load(app.Options{Config: orDefault(path), Env: os.Environ()})
 			var err error
 			if asJSON {
-				err = writeProblems(out, loaded.Problems)
+				err = writeProblems(out, loaded.All())
 			} else {
 				err = describe(out, cmd.ErrOrStderr(), loaded, print)
 			}
-			if err == nil && (config.HasErrors(loaded.Problems) || strict && len(loaded.Problems) > 0) {
-				err = &app.ConfigError{Silent: true, Problems: loaded.Problems}
+			if all := loaded.All(); err == nil && (config.HasErrors(all) || strict && len(all) > 0) {
+				err = &app.ConfigError{Silent: true, Problems: all}
 			}
 			return err
 		},
@@ -52,10 +52,11 @@ func checkCommand() *cobra.Command {
 
 // describe prints the problems, and what a sound configuration amounts to.
 func describe(out, errs io.Writer, l *app.Loaded, print bool) error {
-	for _, p := range l.Problems {
+	problems := l.All()
+	for _, p := range problems {
 		tell(errs, "%s\n", p)
 	}
-	if config.HasErrors(l.Problems) {
+	if config.HasErrors(problems) {
 		return nil
 	}
 	if print {
@@ -67,7 +68,7 @@ func describe(out, errs io.Writer, l *app.Loaded, print bool) error {
 		fmt.Fprintln(out, "there is no weir.yaml here, and none is named with -c; these are the defaults")
 	}
 	tell(out, "%s is valid: %s, %s\nclient: %s\n", l.Name, plural(len(l.Config.Rules), "rule"),
-		plural(len(l.Problems), "warning"), l.Policy.Resolver().Picture())
+		plural(len(problems), "warning"), l.Policy.Resolver().Picture())
 	for _, trap := range l.Policy.Resolver().Traps() {
 		tell(out, "mind: %s\n", trap)
 	}

@@ -70,13 +70,14 @@ func New(cfg Config) *Monitor {
 	return &Monitor{cfg: cfg, seed: maphash.MakeSeed()}
 }
 
-// Observe counts a request whose client was resolved. It allocates nothing.
-func (m *Monitor) Observe(now time.Time, req *weir.Request, c *weir.Client) {
-	s := m.sight(req, c)
+// Add counts requests that were seen, the oldest first. It allocates nothing.
+func (m *Monitor) Add(sights ...*Sight) {
 	m.mu.Lock()
-	m.turn(now)
-	m.current.add(now, &s)
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	for _, s := range sights {
+		m.turn(s.at)
+		m.current.add(s)
+	}
 }
 
 // Findings returns what is the matter at now, in the order of the codes. A window says nothing
@@ -93,14 +94,14 @@ func (m *Monitor) Findings(now time.Time) []Finding {
 
 // turn begins a new window if the current one is over. A clock that went back a little does not.
 func (m *Monitor) turn(now time.Time) {
-	if m.current.requests > 0 && now.Sub(m.current.began) < Window {
+	if m.current.requests > 0 && now.Before(m.current.ends) {
 		return
 	}
 	if m.current.requests >= Enough {
 		m.held = m.judge(&m.current)
 		m.before = m.current.usualEntries()
 	}
-	m.current = window{began: now}
+	m.current = window{began: now, ends: now.Add(Window)}
 }
 
 // since returns when the finding of that code that is held began, or otherwise.

@@ -334,9 +334,13 @@ func TestTrustingEveryoneNamesItsCure(t *testing.T) {
 func TestObservingAllocatesNothing(t *testing.T) {
 	site := newSite(t, twoTrust)
 	req := forwarded("10.0.0.1:1", "198.51.100.1, 203.0.113.7, 10.0.0.9", "agent").request()
-	var c weir.Client
-	site.resolver.Resolve(req, &c)
-	if n := testing.AllocsPerRun(500, func() { site.monitor.Observe(start, req, &c) }); n != 0 {
+	d, s := weir.Decision{At: start, Request: *req}, new(chain.Sight)
+	site.resolver.Resolve(req, &d.Client)
+	see := func() {
+		site.monitor.See(s, &d, 1)
+		site.monitor.Add(s)
+	}
+	if n := testing.AllocsPerRun(500, see); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
@@ -359,18 +363,21 @@ func TestManyMayObserveAtOnce(t *testing.T) {
 	wantCodes(t, site.monitor.Findings(start))
 }
 
-func BenchmarkObserve(b *testing.B) {
+func BenchmarkSeeAndAdd(b *testing.B) {
 	site := newSite(b, oneProxy)
-	reqs, clients := make([]*weir.Request, 512), make([]weir.Client, 512)
-	for i := range reqs {
-		reqs[i] = forwarded("10.0.0.1:1", fmt.Sprintf("1.2.3.4, 203.%d.113.%d", i/200, i%200), "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"+agent(i%40)).request()
-		site.resolver.Resolve(reqs[i], &clients[i])
+	decisions := make([]weir.Decision, 512)
+	for i := range decisions {
+		d := &decisions[i]
+		d.At, d.Request = start, *forwarded("10.0.0.1:1", fmt.Sprintf("1.2.3.4, 203.%d.113.%d", i/200, i%200), "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"+agent(i%40)).request()
+		site.resolver.Resolve(&d.Request, &d.Client)
 	}
 	for name, m := range map[string]*chain.Monitor{"bare": chain.New(chain.Config{}), "whole": site.monitor} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
+			var s chain.Sight
 			for i := 0; b.Loop(); i++ {
-				m.Observe(start, reqs[i%512], &clients[i%512])
+				m.See(&s, &decisions[i%512], uint64(i%512)*0x9e3779b97f4a7c15)
+				m.Add(&s)
 			}
 		})
 	}
@@ -381,7 +388,7 @@ func TestAMonitorNeedsNoHelp(t *testing.T) {
 	m := chain.New(chain.Config{FromRight: 2, Strategy: "from_right"})
 	req := &weir.Request{Peer: netip.MustParseAddr("10.0.0.1")}
 	for range chain.Enough {
-		m.Observe(start, req, &weir.Client{Source: weir.Unresolved, Chain: weir.Chain{Codes: weir.ChainShort, Entries: 1}})
+		observe(m, start, req, &weir.Client{Source: weir.Unresolved, Chain: weir.Chain{Codes: weir.ChainShort, Entries: 1}})
 	}
 	wantCodes(t, m.Findings(start), "chain.short")
 }

@@ -3,6 +3,7 @@ package chain_test
 import (
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"os"
 	"slices"
@@ -93,11 +94,22 @@ func (v visit) request() *weir.Request {
 	return req
 }
 
+var clients = maphash.MakeSeed()
+
+// observe shows a request to m.
+func observe(m *chain.Monitor, now time.Time, req *weir.Request, c *weir.Client) {
+	var s chain.Sight
+	d := weir.Decision{At: now, Request: *req, Client: *c}
+	var key [64]byte
+	m.See(&s, &d, maphash.Bytes(clients, c.AppendKey(key[:0])))
+	m.Add(&s)
+}
+
 func (s site) see(now time.Time, v visit) {
 	req := v.request()
 	var c weir.Client
 	s.resolver.Resolve(req, &c)
-	s.monitor.Observe(now, req, &c)
+	observe(s.monitor, now, req, &c)
 }
 
 // forwarded is a visit through a proxy at peer with that X-Forwarded-For.

@@ -11,57 +11,53 @@ import (
 // maxAgent is how much of a User-Agent tells it from others, in bytes.
 const maxAgent = 256
 
-// A sight is what the monitor takes from one request.
-type sight struct {
-	source  weir.Source
-	codes   weir.Codes
-	entries uint8
-	peer    netip.Addr
+// A Sight is what a monitor takes from one request.
+type Sight struct {
+	at      time.Time
 	client  netip.Prefix
-	left    netip.Addr
+	source  weir.Source
+	entries uint8
+	private bool // the client's address is
+	public  bool // the left neighbour is
+	codes   weir.Codes
 
-	clientHash, leftHash, agentHash, nearestHash, strayHash uint64
+	clientHash, agentHash            uint64
+	leftHash, strayHash, nearestHash uint64 // 0: there is none
 
-	private bool   // the client's address is
-	proxy   string // the CDN that the client's address belongs to
-	public  bool   // the left neighbour is
-	nearest bool   // the rightmost entry is a public address of no known proxy
+	stray netip.Addr // the peer, if there is a strayHash
+	proxy string     // the CDN that the client's address belongs to
 }
 
-// sight reads everything that needs no lock.
-func (m *Monitor) sight(req *weir.Request, c *weir.Client) sight {
-	s := sight{
-		source: c.Source, codes: c.Chain.Codes, entries: min(c.Chain.Entries, weir.ManyEntries),
-		peer: req.Peer, client: c.Prefix, left: c.Chain.Left,
-		private: c.Chain.Codes&weir.ClientPrivate != 0,
-	}
-	s.clientHash = m.hash(c.Prefix.Addr())
-	if c.Source == weir.Unresolved {
-		s.clientHash = ^m.hash(c.Via)
-	}
+// See makes s what is to be seen of the request of d, whose client was resolved: the hash tells him from others. It
+// waits for nobody, allocates nothing, and keeps nothing of d.
+func (m *Monitor) See(s *Sight, d *weir.Decision, client uint64) {
+	req, c := &d.Request, &d.Client
+	s.at, s.client, s.clientHash, s.source, s.codes = d.At, c.Prefix, client, c.Source, c.Chain.Codes
+	s.entries, s.private = min(c.Chain.Entries, weir.ManyEntries), s.codes&weir.ClientPrivate != 0
+	s.agentHash, s.leftHash, s.strayHash, s.nearestHash, s.public, s.proxy = 0, 0, 0, 0, false, ""
 	if agents := req.Header["User-Agent"]; len(agents) > 0 {
 		s.agentHash = maphash.String(m.seed, agents[0][:min(len(agents[0]), maxAgent)])
 	}
-	if s.codes&(weir.HeaderUnexpected|weir.PeerUntrustedWithHeader) != 0 && s.peer.IsValid() {
-		s.strayHash = m.hash(s.peer)
+	if s.codes&(weir.HeaderUnexpected|weir.PeerUntrustedWithHeader) != 0 && req.Peer.IsValid() {
+		s.stray, s.strayHash = req.Peer, m.hash(req.Peer)
 	}
-	if s.left.IsValid() {
-		s.leftHash, s.public = m.hash(s.left), !local(s.left)
+	if left := c.Chain.Left; left.IsValid() {
+		s.leftHash, s.public = m.hash(left), !local(left)
 	}
 	if c.Addr.IsValid() && !s.private {
 		s.proxy = m.cfg.KnownProxy(c.Addr)
 	}
 	if m.cfg.FromRight > 1 {
-		m.lookNearest(req, &s)
+		m.lookNearest(req, s)
 	}
-	return s
 }
 
-// lookNearest looks at the entry where the outermost proxy but one should stand.
-func (m *Monitor) lookNearest(req *weir.Request, s *sight) {
+// lookNearest looks at the entry where the outermost proxy but one should stand: whether it is a public address
+// of no known proxy.
+func (m *Monitor) lookNearest(req *weir.Request, s *Sight) {
 	a := m.cfg.Nearest(req)
 	if a.IsValid() && !local(a) && m.cfg.KnownProxy(a) == "" {
-		s.nearest, s.nearestHash = true, m.hash(a)
+		s.nearestHash = m.hash(a)
 	}
 }
 
@@ -81,6 +77,7 @@ func local(a netip.Addr) bool {
 // A window counts the requests of five minutes.
 type window struct {
 	began    time.Time
+	ends     time.Time
 	requests int
 	sources  [weir.Unresolved + 1]int
 	codes    [32]int
@@ -109,29 +106,29 @@ type window struct {
 }
 
 // add counts s.
-func (w *window) add(now time.Time, s *sight) {
+func (w *window) add(s *Sight) {
 	w.requests++
 	w.sources[s.source]++
-	for bits, i := s.codes, 0; bits != 0; bits, i = bits>>1, i+1 {
-		w.codes[i] += int(bits & 1)
+	for codes, i := s.codes, 0; codes != 0; codes, i = codes>>1, i+1 {
+		w.codes[i] += int(codes & 1)
 	}
 	w.agents.add(s.agentHash)
 	w.clients.add(s.clientHash, s.client)
 	if s.strayHash != 0 {
-		w.strays.add(s.strayHash, netip.PrefixFrom(s.peer, s.peer.BitLen()))
+		w.strays.add(s.strayHash, netip.PrefixFrom(s.stray, s.stray.BitLen()))
 	}
-	if s.left.IsValid() {
+	if s.leftHash != 0 {
 		w.lefts.add(s.leftHash)
 	}
-	if s.nearest {
+	if s.nearestHash != 0 {
 		w.nearest.add(s.nearestHash)
 	}
 	w.addClass(s)
-	w.addEntries(now, s.entries)
+	w.addEntries(s.at, s.entries)
 }
 
 // addClass counts what kind of address was resolved.
-func (w *window) addClass(s *sight) {
+func (w *window) addClass(s *Sight) {
 	if s.proxy != "" {
 		w.proxies++
 		w.proxyName = s.proxy

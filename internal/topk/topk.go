@@ -50,24 +50,23 @@ type Item struct {
 	Marked uint64 // of Hits
 }
 
-// A Hit is a key that came.
+// A Hit is a key that came, once or more often.
 type Hit struct {
 	Hash   uint64 // of the whole key; whoever could foresee it could push others out
 	Key    []byte
-	Marked bool // counts for Item.Marked, too
+	Times  uint64
+	Marked uint64 // of them, how many count for Item.Marked, too
 }
 
-// Add counts a hit. It allocates nothing.
+// Add counts a key. It allocates nothing.
 func (s *Sketch) Add(h Hit) {
 	p := s.part(h.Hash)
 	i := p.find(h.Hash)
 	if i < 0 {
 		i = p.admit(h.Hash, h.Key)
 	}
-	p.most[i]++
-	if h.Marked {
-		p.also[i]++
-	}
+	p.most[i] += h.Times
+	p.also[i] += h.Marked
 }
 
 // part returns where a key of that hash belongs. The upper half of the hash chooses, without bias that

@@ -16,7 +16,11 @@ import (
 var seed = maphash.MakeSeed()
 
 func hit(key string, marked bool) Hit {
-	return Hit{Hash: maphash.String(seed, key), Key: []byte(key), Marked: marked}
+	h := Hit{Hash: maphash.String(seed, key), Key: []byte(key), Times: 1}
+	if marked {
+		h.Marked = 1
+	}
+	return h
 }
 
 // exact counts without a bound: the model.
@@ -115,6 +119,28 @@ func TestWhoComesOftenIsNamed(t *testing.T) {
 	}
 }
 
+// Hits that are counted at once are counted as if one by one.
+func TestManyTimesAtOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 10))
+	once, each, next := New(48), New(48), skewed(random, 3000)
+	for range 3000 {
+		h := hit(next(), false)
+		h.Times = 1 + random.Uint64N(16)
+		h.Marked = random.Uint64N(h.Times + 1)
+		once.Add(h)
+		for i := range h.Times {
+			one := Hit{Hash: h.Hash, Key: h.Key, Times: 1}
+			if i < h.Marked {
+				one.Marked = 1
+			}
+			each.Add(one)
+		}
+	}
+	if diff := gocmp.Diff(each.Items(), once.Items()); diff != "" {
+		t.Errorf("-one by one +at once:\n%s", diff)
+	}
+}
+
 func TestFewKeysAreExact(t *testing.T) {
 	s := New(ways)
 	for i := range ways {
@@ -163,7 +189,7 @@ func TestAddAllocatesNothing(t *testing.T) {
 	if got := testing.AllocsPerRun(1000, func() {
 		n++
 		binary.LittleEndian.PutUint64(key[:], n)
-		s.Add(Hit{Hash: maphash.Bytes(seed, key[:]), Key: key[:]})
+		s.Add(Hit{Hash: maphash.Bytes(seed, key[:]), Key: key[:], Times: 1})
 	}); got != 0 {
 		t.Errorf("%v allocations, want none", got)
 	}
@@ -177,7 +203,7 @@ func BenchmarkAdd(b *testing.B) {
 			for b.Loop() {
 				n = n*6364136223846793005 + 1442695040888963407
 				binary.LittleEndian.PutUint64(key[:], (n>>33)%keys)
-				s.Add(Hit{Hash: maphash.Bytes(seed, key[:]), Key: key[:]})
+				s.Add(Hit{Hash: maphash.Bytes(seed, key[:]), Key: key[:], Times: 1})
 			}
 		})
 	}

@@ -58,16 +58,6 @@ func Read(path string, o Options) ([]Source, []config.Problem) {
 	return sources, n.problems
 }
 
-// Check returns what is wrong with the configuration at path, as Load does, but holds what has no effect
-// for errors: whoever asks wants to know.
-func Check(path string, o Options) []config.Problem {
-	_, problems := Load(path, o)
-	for i := range problems {
-		problems[i].Warning = false
-	}
-	return problems
-}
-
 // Files returns the names of the files that Load reads, in its order. An error says which file or folder
 // cannot be read, or that there are too many.
 func Files(path string, o Options) ([]string, error) {

@@ -130,16 +130,6 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// A check fails on what has no effect, where a start only warns.
-func TestCheckFailsOnWhatHasNoEffect(t *testing.T) {
-	dir := lay(t, map[string]string{"a": "domain: a\ndescriptors: [{key: k, rate_limit: {unit: day, shadow_mode: true}}]"})
-	set, problems := Load(dir, Options{})
-	checked := Check(dir, Options{})
-	if set == nil || config.HasErrors(problems) || !config.HasErrors(checked) || len(checked) != 1 {
-		t.Errorf("set %v, loaded with %v, checked with %v", set, problems, checked)
-	}
-}
-
 // What another source than a file gives is judged alike, without places.
 func TestCompile(t *testing.T) {
 	domains := []Domain{

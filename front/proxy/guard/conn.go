@@ -56,8 +56,9 @@ type Conn struct {
 	fault   atomic.Int32 // found in a body whose header had passed
 	closed  bool         // the fault was answered here; belongs to the reader
 	broken  bool         // nothing can be read any more; belongs to the reader
-	until   atomic.Int64 // the read deadline in Unix nanoseconds, or 0
 	writeBy atomic.Int64 // the write deadline in Unix nanoseconds
+
+	deadline readDeadline
 
 	// HTTP/2 alone.
 	http2   atomic.Bool // frames are followed, requests are not
@@ -127,16 +128,6 @@ func (c *Conn) TLS() *tls.ConnectionState {
 	return c.state
 }
 
-// SetReadDeadline notes when the header must be complete.
-func (c *Conn) SetReadDeadline(t time.Time) error {
-	until := int64(0)
-	if !t.IsZero() {
-		until = t.UnixNano()
-	}
-	c.until.Store(until)
-	return c.Conn.SetReadDeadline(t)
-}
-
 // SetDeadline is SetReadDeadline and SetWriteDeadline at once.
 func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
@@ -160,12 +151,12 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return c.readFrames(p)
 	}
 	if c.passed.Load() {
-		return c.Conn.Read(p)
+		return c.read(p)
 	}
 	if c.framing.fault != None {
 		return 0, c.refuse()
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.read(p)
 	if c.passed.Load() {
 		return n, err
 	}
@@ -195,7 +186,7 @@ func (c *Conn) readFrames(p []byte) (int, error) {
 	if c.closed {
 		return 0, errRefused
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.read(p)
 	if !c.receive(p[:n]) {
 		return n, err
 	}
@@ -249,13 +240,6 @@ func (c *Conn) replace(own []byte) {
 	c.close()
 }
 
-// late reports whether err says that a header that had begun was not complete in time. net/http also
-// interrupts reads, with deadlines of long ago.
-func (c *Conn) late(err error) bool {
-	const long = int64(time.Hour)
-	return c.until.Load() > long && c.framing.inHeader() && !c.answer.Load() && errors.Is(err, os.ErrDeadlineExceeded)
-}
-
 // refuse returns the error that the fault is for the reader.
 func (c *Conn) refuse() error {
 	if c.framing.inBody {
@@ -265,7 +249,7 @@ func (c *Conn) refuse() error {
 	if c.answer.Load() {
 		// A request before the one at fault is being answered. Its reader only waits for the client to
 		// go away, or to be interrupted.
-		return discard(c.Conn)
+		return c.discard()
 	}
 	if !c.closed {
 		c.closed = true
@@ -297,11 +281,11 @@ func (c *Conn) close() {
 	}
 }
 
-// discard reads from c and forgets until reading ends.
-func discard(c net.Conn) error {
+// discard reads and forgets until reading ends.
+func (c *Conn) discard() error {
 	var scratch [512]byte
 	for {
-		if _, err := c.Read(scratch[:]); err != nil {
+		if _, err := c.read(scratch[:]); err != nil {
 			return err
 		}
 	}
