@@ -190,7 +190,7 @@ func TestDescriptorsRefused(t *testing.T) {
 // What has no effect in descriptors is a warning, as the case file's accepted configurations have it: a check names its
 // line, and a start logs it and serves.
 func TestDescriptorsWithoutEffect(t *testing.T) {
-	p, file := withDescriptors(t, twoAMinute+"---\ndomain: e\n")
+	p, file := withDescriptors(t, twoAYear+"---\ndomain: e\n")
 	h := build(t, p)
 	if a, err := pb.NewRateLimitServiceClient(h.dial("rls.listen")).ShouldRateLimit(t.Context(), oneOf("x")); err != nil || a.Statuses[0].GetCurrentLimit().GetRequestsPerUnit() != 2 {
 		t.Errorf("got %v, %v: want a limit of 2", a, err)
@@ -206,8 +206,8 @@ func TestDescriptorsWithoutEffect(t *testing.T) {
 // used are no reason not to start, as there: nothing is healthy or answered until their files are mended.
 func TestStartsWithoutDescriptors(t *testing.T) {
 	root := t.TempDir()
-	write(t, filepath.Join(root, "a.yaml"), twoAMinute)
-	write(t, filepath.Join(root, "b.yaml"), twoAMinute) // two files of one domain
+	write(t, filepath.Join(root, "a.yaml"), twoAYear)
+	write(t, filepath.Join(root, "b.yaml"), twoAYear) // two files of one domain
 	written := new(logs)
 	o := Options{Log: written, Version: "test", Env: []string{
 		"RUNTIME_ROOT=" + root, "RUNTIME_APPDIRECTORY=", "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + freePort(t), "HOST=127.0.0.1", "PORT=" + freePort(t),

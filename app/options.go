@@ -10,6 +10,7 @@ import (
 	"github.com/weirgate/weir/config"
 	"github.com/weirgate/weir/embedded"
 	"github.com/weirgate/weir/front/proxy"
+	"github.com/weirgate/weir/internal/noise"
 	"github.com/weirgate/weir/internal/plain"
 	"github.com/weirgate/weir/journal"
 )
@@ -23,6 +24,10 @@ func newLogger(w io.Writer, level *slog.LevelVar, c config.Log) *slog.Logger {
 	}
 	return slog.New(slog.NewJSONHandler(plain.JSONTo(w), o))
 }
+
+// StandardLog is where the process's standard logger is to write. net/http says there what an upstream sent
+// unasked, piece by piece and in a form of its own.
+func (a *App) StandardLog() io.Writer { return noise.Log(a.log).Writer() }
 
 // logLevel returns the level of that name; the configuration allows no other.
 func logLevel(name string) slog.Level {

@@ -55,6 +55,18 @@ func (h *house) as(c *http.Client, addr string, n int) (passed int) {
 	return passed
 }
 
+// What net/http has to say of an upstream breaks no reader of the log, and is for debugging: it may hold a piece of
+// an answer.
+func TestStandardLog(t *testing.T) {
+	for level, want := range map[string]int{"info": 0, "debug": 1} {
+		h := build(t, plan{yaml: basics + "log: {level: " + level + "}\n"})
+		fmt.Fprintf(h.StandardLog(), "Unsolicited response received on idle HTTP channel starting with %q; err=%v\n", "secret", nil)
+		if got := h.logs.lines("Unsolicited response"); len(got) != want || want > 0 && got[0]["level"] != "DEBUG" {
+			t.Errorf("at level %s: %v", level, got)
+		}
+	}
+}
+
 // nightly is the configuration of an operator's night, with the limits of the default rule.
 func nightly(limits string) string {
 	return basics + "client: {path: [nginx]}\ndefault: {limits: [" + limits + "]}\n"

@@ -176,7 +176,8 @@ func (k *checker) upstreams() {
 	for i, r := range k.Routes {
 		at := fmt.Sprintf("routes[%d].", i)
 		k.want(at+"host", r.Host, wantHost(r.Host))
-		k.path(at+"path", r.Path)
+		k.want(at+"path", r.Path, wantPath(r.Path))
+		k.template(at+"path", r.Path)
 		k.service(at+"upstream", r.Upstream)
 		if k.missing(at+"upstream", r.Upstream) {
 			k.wrong(at+"upstream", "missing", "give the service's URL, as in http://127.0.0.1:3000")
@@ -203,19 +204,8 @@ func (k *checker) upstreams() {
 	}
 }
 
-// path judges which paths are taken.
-func (k *checker) path(field, pattern string) {
-	k.want(field, pattern, wantPath(pattern))
-	if segment := placeholder(pattern); segment != "" {
-		k.doubt(field, shown(segment)+" is taken letter for letter", "write * for any one segment; there are no other patterns")
-	}
-}
-
 // service judges the URL of a service.
 func (k *checker) service(field, text string) {
-	if u, err := url.Parse(text); err == nil {
-		k.ring(field, u)
-	}
 	k.url(field, text, wantURL(text, "http", "https", "h2c"))
 }
 
@@ -227,6 +217,9 @@ func (k *checker) url(field, text, want string) {
 		text = "the URL"
 	}
 	k.want(field, text, want)
+	if want == "" && text != "" && reaches(text, k.Listen) {
+		k.wrong(field, shown(text)+" is where Weir itself listens", "give the service's own address")
+	}
 }
 
 // served reports whether a front but the proxy is asked for.

@@ -47,21 +47,6 @@ func isIPv6(host string) bool {
 	return err == nil && ip.Is6()
 }
 
-// ring notes a service that is Weir's own front: each request would come back until no connection is left. One
-// with a path of its own may come back as another request.
-func (k *checker) ring(field string, u *url.URL) {
-	if k.Listen == "" || strings.Trim(u.Path, "/") != "" {
-		return
-	}
-	host, port, err := net.SplitHostPort(k.Listen)
-	service := net.JoinHostPort(u.Hostname(), portOf(u))
-	here := strings.EqualFold(host, u.Hostname()) || isLoopback(service) &&
-		(holds(k.Listen, service) || isLoopback(k.Listen) && (strings.EqualFold(host, "localhost") || strings.EqualFold(u.Hostname(), "localhost")))
-	if err == nil && port == portOf(u) && here {
-		k.wrong(field, u.Redacted()+" is listen, so requests would go round in a ring", "give the address of your service, or listen on another port")
-	}
-}
-
 // portOf returns the port of a URL, given or not.
 func portOf(u *url.URL) string {
 	switch port := u.Port(); {

@@ -184,10 +184,22 @@ func (k *checker) rules() {
 // where judges what requests the rule takes.
 func (k *checker) where(path string, r *Rule) {
 	k.want(path+".host", r.Host, wantHost(r.Host))
-	k.path(path+".path", r.Path)
+	k.want(path+".path", r.Path, wantPath(r.Path))
+	k.template(path+".path", r.Path)
 	k.methods(path+".methods", r.Methods)
 	if cmp.Or(r.Host, r.Path) == "" && len(r.Methods) == 0 && !k.broken(path+".path") && !k.broken(path+".host") && !k.broken(path+".methods") && !k.unknownKey(path) {
 		k.doubt(path, "has no host, path or methods, so it takes every request and default none", "give it a path, or write it as default")
+	}
+}
+
+// template doubts a path in the form of a framework's route. Its {id} or :id is a literal here.
+func (k *checker) template(field, pattern string) {
+	for segment := range strings.SplitSeq(pattern, "/") {
+		inside, isBraced := strings.CutPrefix(segment, "{")
+		if isBraced && strings.HasSuffix(inside, "}") || len(segment) > 1 && segment[0] == ':' {
+			k.doubt(field, shown(segment)+" takes only what is written so", "write * for any one segment")
+			return
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/url"
@@ -26,6 +27,27 @@ func wantListen(address string) string {
 		return want
 	}
 	return wantPort(port)
+}
+
+// reaches reports whether a service's URL names the very address that a listener is on, by one of this
+// machine's own names.
+func reaches(service, listen string) bool {
+	u, err := url.Parse(service)
+	host, port, wrong := net.SplitHostPort(listen)
+	if err != nil || wrong != nil {
+		return false
+	}
+	at := cmp.Or(u.Port(), map[string]string{"https": "443"}[u.Scheme], "80")
+	to := strings.ToLower(u.Hostname())
+	switch {
+	case at != port || port == "0":
+		return false
+	case host == "" || host == "::":
+		return isLoopback(net.JoinHostPort(to, port))
+	case host == "0.0.0.0":
+		return to == "localhost" || strings.HasPrefix(to, "127.")
+	}
+	return strings.EqualFold(host, to) || to == "localhost" && (host == "127.0.0.1" || host == "::1")
 }
 
 func wantPort(port string) string {
@@ -100,6 +122,15 @@ func wantOrigin(origin string) string {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
 		return "want *, or origins without a path, as in https://app.example.com"
+	}
+	usual := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	switch plain := strings.ToLower(strings.TrimSuffix(u.Host, usual)); {
+	case strings.Contains(plain, "*"):
+		return "want every origin in full; only * alone stands for others"
+	case plain != u.Host:
+		return "want it as browsers send it: " + u.Scheme + "://" + plain
+	case strings.ContainsFunc(plain, func(r rune) bool { return r > '~' }):
+		return "want ASCII; a name in other letters begins with xn--"
 	}
 	return ""
 }
@@ -199,25 +230,6 @@ func wantPath(pattern string) string {
 			return "want no **; a path takes all below it"
 		case segment != "*" && strings.Contains(segment, "*"):
 			return "want the * as a whole segment, as in /users/*/orders"
-		}
-	}
-	return ""
-}
-
-// placeholder returns the first segment of a path that is written as other programs write one that stands for
-// several: {id}, <id>, :id, (a|b), [0-9]+ or x$. Here it stands for itself, and is hardly ever asked for.
-func placeholder(pattern string) string {
-	for segment := range strings.SplitSeq(strings.TrimPrefix(pattern, "="), "/") {
-		if len(segment) < 2 {
-			continue
-		}
-		last := segment[len(segment)-1]
-		switch segment[0] {
-		case '{', '<', ':':
-			return segment
-		}
-		if last == '$' || strings.Contains(segment, "|") || strings.Contains(segment, "[") && strings.Contains(segment, "]") {
-			return segment
 		}
 	}
 	return ""

@@ -20,7 +20,7 @@ func TestGoodValues(t *testing.T) {
 		{"listen", wantListen, []string{":0", ":65535", "127.0.0.1:8080", "[::1]:80", "localhost:80", "unix:/run/weir.sock", "unix:@weir"}},
 		{"url", service, []string{"http://a", "https://a.example:65535/base/", "h2c://[::1]:3000", "http://127.0.0.1"}},
 		{"key set", wantKeySet, []string{"https://a.example/keys", "https://a.example/discovery/keys?p=sign_in&appid=1", "http://a?x"}},
-		{"origins", wantOrigins, []string{"*", "null", "https://a.example", "http://127.0.0.1:3000", "https://a.example, http://b.example", "https://a.example,null"}},
+		{"origins", wantOrigins, []string{"*", "null", "https://a.example", "http://127.0.0.1:3000", "https://a.example, http://b.example", "https://a.example,null", "http://a:443", "capacitor://localhost"}},
 		{"token", wantToken, []string{"X-Real-IP", "a", "0", "!#$%&'*+-.^_`|~"}},
 		{"method", wantMethod, []string{"GET", "M-SEARCH", "X"}},
 		{"name", wantName, []string{"search", "search/60/1m/client", "two words", strings.Repeat("a", 128)}},
@@ -48,22 +48,11 @@ func TestBadValues(t *testing.T) {
 		"empty token": wantToken(""), "token with a colon": wantToken("a:b"), "token in other letters": wantToken("é"),
 		"long name": wantName(strings.Repeat("a", 129)), "name of two lines": wantName("a\nb"), "long label": wantHost(strings.Repeat("a", 64)), "dot": wantHost("a."),
 		"escaped host": wantHost("a%41"), "two signs": wantPath("==/a"), "backslash": wantPath(`/a\b`), "part of a segment": wantPath("/a/*.js"), "dots": wantPath("/.."),
+		"origin's usual port": wantOrigins("http://a:80"), "origin in other letters": wantOrigins("https://é.example"), "origin in upper case": wantOrigins("https://A"),
 		"prefix": wantNetwork("10.0.0.0/33"), "zone": wantNetwork("fe80::1%eth0/64"), "per nothing": wantPer(""), "header without a name": wantPer("header"),
 	} {
 		if got == "" {
 			t.Errorf("%s is accepted", name)
-		}
-	}
-}
-
-// What looks like a pattern of another program is told; what services really have in their paths is not.
-func TestPlaceholder(t *testing.T) {
-	for pattern, want := range map[string]string{
-		"/users/{id}": "{id}", "=/users/:id/orders": ":id", "/users/<int:id>": "<int:id>", "/(v1|v2)/x": "(v1|v2)", "/a/[0-9]+": "[0-9]+", "/a/x$": "x$",
-		"/": "", "/users/*/orders": "", "/odata/$metadata": "", "/Products(1)": "", "/v1/jobs/1:cancel": "", "/a+b": "", "/:": "", "*": "", "/a.b/~c": "",
-	} {
-		if got := placeholder(pattern); got != want {
-			t.Errorf("%s: %q, want %q", pattern, got, want)
 		}
 	}
 }
@@ -75,6 +64,32 @@ func TestIsLoopback(t *testing.T) {
 	} {
 		if got := isLoopback(address); got != want {
 			t.Errorf("%s: got %t, want %t", address, got, want)
+		}
+	}
+}
+
+// Whoever names his own address as the service asks himself without end.
+func TestReaches(t *testing.T) {
+	for _, c := range []struct {
+		service, listen string
+		want            bool
+	}{
+		{"http://127.0.0.1:8080", ":8080", true},
+		{"http://localhost:8080/base", "127.0.0.1:8080", true},
+		{"http://LocalHost:8080", "0.0.0.0:8080", true},
+		{"h2c://[::1]:8080", "[::]:8080", true},
+		{"http://10.0.0.1:8080", "10.0.0.1:8080", true},
+		{"http://127.0.0.1", ":80", true},
+		{"https://localhost", ":443", true},
+		{"http://127.0.0.1:8081", ":8080", false},
+		{"http://127.0.0.1:8080", "127.0.0.2:8080", false},
+		{"http://[::1]:8080", "0.0.0.0:8080", false},
+		{"http://app:8080", ":8080", false},
+		{"http://127.0.0.1:8080", "unix:/run/weir.sock", false},
+		{"http://127.0.0.1:8080", "", false},
+	} {
+		if got := reaches(c.service, c.listen); got != c.want {
+			t.Errorf("%s, listening on %q: %t", c.service, c.listen, got)
 		}
 	}
 }

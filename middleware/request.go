@@ -59,6 +59,9 @@ func marked(r *http.Request, c *Call) *http.Request {
 	secrets := c.Snapshot.Secrets
 	fields, gone := mark.Fields(c.Decision), mark.Posers(r.Header, c.Decision)
 	gone = append(gone, secrets.Fields(r.Header)...)
+	if expectationMet(r) {
+		gone = append(gone, "Expect")
+	}
 	if secrets.InQuery(c.Decision.Request.Query) {
 		r = withoutKey(r, secrets)
 	}
@@ -74,6 +77,14 @@ func marked(r *http.Request, c *Call) *http.Request {
 		to.Header.Set(f.Name, f.Value)
 	}
 	return &to
+}
+
+// expectationMet reports whether the asker was told to go on, since the body of r was read already. A service
+// that is asked again would tell him again, or keep whoever asks waiting.
+func expectationMet(r *http.Request) bool {
+	_, held := r.Body.(*heldBody)
+	line := r.Header["Expect"]
+	return held && len(line) == 1 && strings.EqualFold(line[0], "100-continue")
 }
 
 // withoutKey returns r without the API key in its query.

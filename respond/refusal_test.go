@@ -228,20 +228,21 @@ func TestExposedHeaders(t *testing.T) {
 	}
 }
 
-// nft.storage#2180: without these a browser reports a 429 as a network error.
+// nft.storage#2180: without these a browser reports a 429 as a network error; without the last one, to a
+// script that asked with cookies.
 func TestCORS(t *testing.T) {
 	const site, other = "https://app.example", "https://other.example"
 	tests := []struct {
-		allow, origin string
-		want, vary    string
+		allow, origin       string
+		want, vary, cookies string
 	}{
-		{"", site, "", ""},
-		{"*", site, "*", ""},
-		{"*", "", "*", ""},
-		{site, site, site, "Origin"},
-		{site, other, "", "Origin"},
-		{site, "", "", "Origin"},
-		{other + ", " + site, site, site, "Origin"},
+		{"", site, "", "", ""},
+		{"*", site, "*", "", ""},
+		{"*", "", "*", "", ""},
+		{site, site, site, "Origin", "true"},
+		{site, other, "", "Origin", ""},
+		{site, "", "", "Origin", ""},
+		{other + ", " + site, site, site, "Origin", "true"},
 	}
 	for _, test := range tests {
 		req := get()
@@ -249,8 +250,8 @@ func TestCORS(t *testing.T) {
 			req.Header.Set("Origin", test.origin)
 		}
 		a := refusal(t, Options{AllowOrigin: test.allow}, req, refused(time.Second))
-		got := [2]string{a.Header.Get("Access-Control-Allow-Origin"), a.Header.Get("Vary")}
-		if want := [2]string{test.want, test.vary}; got != want {
+		got := [3]string{a.Header.Get("Access-Control-Allow-Origin"), a.Header.Get("Vary"), a.Header.Get("Access-Control-Allow-Credentials")}
+		if want := [3]string{test.want, test.vary, test.cookies}; got != want {
 			t.Errorf("allow %q, origin %q: got %q, want %q", test.allow, test.origin, got, want)
 		}
 	}

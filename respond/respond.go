@@ -89,7 +89,8 @@ func New(o Options) *Responder {
 	return r
 }
 
-// allow says which origin may read the answer to req: the asker's own if it is configured.
+// allow says which origin may read the answer to req: the asker's own if it is configured, also where the
+// script asked with cookies (Fetch section 3.3.5), which "*" cannot be for.
 func (r *Responder) allow(h http.Header, req *http.Request) {
 	if r.anyone {
 		h.Set("Access-Control-Allow-Origin", "*")
@@ -101,6 +102,7 @@ func (r *Responder) allow(h http.Header, req *http.Request) {
 	vary(h, "Origin")
 	if origin := req.Header.Get("Origin"); slices.Contains(r.origins, origin) {
 		h.Set("Access-Control-Allow-Origin", origin)
+		h.Set("Access-Control-Allow-Credentials", "true")
 	}
 }
 

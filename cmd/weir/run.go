@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,8 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			log.SetFlags(0)
+			log.SetOutput(a.StandardLog())
 			return a.Run(cmd.Context())
 		}),
 	}

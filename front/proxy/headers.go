@@ -130,13 +130,13 @@ func (x *headers) poses(name string, h http.Header, by asker) bool {
 	}
 	same := hyphened(name)
 	_, beside := h[same]
-	return beside || x.ours(same) || by.resolver.IsIdentity(same) || strings.HasPrefix(same, "X-Forwarded-")
+	return beside || x.ours(same) || otherTarget(same) || by.resolver.IsIdentity(same) || strings.HasPrefix(same, "X-Forwarded-")
 }
 
 // untrusted reports whether name, spelled with hyphens, is a field that nobody trusted has written.
 func (x *headers) untrusted(name string, by asker) bool {
 	switch {
-	case name == "X-Forwarded-Host" || name == "X-Forwarded-Proto":
+	case name == "X-Forwarded-Host" || name == "X-Forwarded-Proto", otherTarget(name):
 		return true // what there is to say we say
 	case by.resolver.IsIdentity(name):
 		return !by.resolver.Vouches(name, &by.Client)
@@ -147,6 +147,10 @@ func (x *headers) untrusted(name string, by asker) bool {
 	}
 	return false
 }
+
+// otherTarget reports whether some servers read the field called name in place of the request's path: then no
+// rule saw what is asked for (CVE-2018-14773).
+func otherTarget(name string) bool { return name == "X-Original-Url" || name == "X-Rewrite-Url" }
 
 // ours reports whether name, spelled with hyphens, is a field that only we may set. The middleware has
 // taken away those that came so spelled.
@@ -190,11 +194,17 @@ func (x *headers) tell(h http.Header, in *http.Request, by asker) {
 }
 
 // scheme is what the client used: as a trusted proxy says, which may have ended TLS, else as the
-// listener saw it.
+// listener saw it. Traefik tells of WebSockets by theirs, which many services do not know.
 func scheme(in http.Header, by asker) string {
 	said := in["X-Forwarded-Proto"]
-	if by.Client.Source != weir.Direct && len(said) == 1 && (said[0] == "http" || said[0] == "https") {
-		return said[0]
+	if by.Client.Source == weir.Direct || len(said) != 1 {
+		return by.Request.Scheme
+	}
+	switch strings.ToLower(said[0]) { // RFC 3986 section 3.1
+	case "http", "ws":
+		return "http"
+	case "https", "wss":
+		return "https"
 	}
 	return by.Request.Scheme
 }

@@ -265,6 +265,25 @@ func TestContinueIsTheUpstreams(t *testing.T) {
 	}
 }
 
+// Whose body is inspected was told to go on by us: the upstream is not asked to, nor waited for, and its
+// word does not come as a second one.
+func TestContinueIsOursWhereTheBodyIsRead(t *testing.T) {
+	h := build(t, plan{yaml: watchOnly + "waf: {ruleset: fast}\n", upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // which tells who asked to
+		echo(w, r)
+	})})
+	c := h.dial()
+	io.WriteString(c, lines("POST / HTTP/1.1", "Host: a", "Expect: 100-continue", "Content-Length: 3", "", ""))
+	r := bufio.NewReader(c)
+	if answer, err := http.ReadResponse(r, nil); err != nil || answer.StatusCode != 100 {
+		t.Fatalf("want 100 Continue: %v %v", answer, err)
+	}
+	io.WriteString(c, "a=b")
+	if answer, body, _ := h.hear(r); answer.StatusCode != 200 || strings.Contains(body, "Expect") {
+		t.Errorf("%d, and the upstream got\n%s", answer.StatusCode, body)
+	}
+}
+
 // An upstream that answers before it has read the body is heard at once.
 func TestEarlyAnswer(t *testing.T) {
 	h := build(t, plan{upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -387,12 +406,17 @@ func TestErrorsOfTheUpstream(t *testing.T) {
 		_, _ = http.ReadRequest(bufio.NewReader(c))
 		io.WriteString(c, "what?\r\n\r\n")
 	})
+	noStatus := raw(t, func(c net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(c))
+		io.WriteString(c, "HTTP/1.1 099 ?\r\nContent-Length: 0\r\n\r\n")
+	})
 	tests := []struct {
 		upstream UpstreamOptions
 		want     int
 	}{
 		{UpstreamOptions{Default: "http://" + closedPort(t)}, 502},
 		{UpstreamOptions{Default: garbage}, 502},
+		{UpstreamOptions{Default: noStatus}, 502},
 		{UpstreamOptions{Default: silent, ResponseHeader: 50 * time.Millisecond}, 504},
 	}
 	for _, x := range tests {

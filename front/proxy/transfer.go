@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -48,6 +49,9 @@ func (t *transfer) run() {
 		t.fail(err)
 	case res.StatusCode == http.StatusSwitchingProtocols:
 		t.upgrade(res, out.Header)
+	case res.StatusCode < http.StatusOK: // below 100: net/http would panic rather than write it
+		res.Body.Close()
+		t.fail(fmt.Errorf("upstream answered with status %d", res.StatusCode))
 	default:
 		t.answer(res)
 	}

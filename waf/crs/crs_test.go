@@ -1,8 +1,10 @@
 package crs
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -75,6 +77,9 @@ func TestGraphQL(t *testing.T) {
 		if r := inspect(t, w, body("application/json", text)); r.Verdict != weir.Clean && r.Verdict != weir.Plain {
 			t.Errorf("%s: %+v", d, r.Matches)
 		}
+		if r := inspect(t, w, asking("query="+url.QueryEscape(d)+"&operationName=Q")); r.Verdict != weir.Clean && r.Verdict != weir.Plain {
+			t.Errorf("by GET: %s: %+v", d, r.Matches)
+		}
 	}
 	for _, attack := range []string{
 		`{"query":"query($id:ID!){user(id:$id){name}}","variables":{"id":"1' UNION SELECT password FROM users-- -"}}`,
@@ -85,6 +90,58 @@ func TestGraphQL(t *testing.T) {
 	} {
 		if r := inspect(t, w, body("application/json", attack)); r.Verdict != weir.Blocked {
 			t.Errorf("%s: %+v", attack, r)
+		}
+		var pairs map[string]any
+		if err := json.Unmarshal([]byte(attack), &pairs); err != nil {
+			t.Fatal(err)
+		}
+		if r := inspect(t, w, asking("query="+url.QueryEscape(pairs["query"].(string))+"&variables="+url.QueryEscape(fmt.Sprint(pairs["variables"])))); r.Verdict != weir.Blocked {
+			t.Errorf("by GET: %s: %+v", attack, r)
+		}
+	}
+}
+
+// asking is a GET with a query.
+func asking(query string) waf.Input {
+	return waf.Input{Mode: weir.Enforce, Method: "GET", Proto: "HTTP/1.1", Host: "x", Path: "/", Query: query, Header: browser()}
+}
+
+// What ordinary clients send and the rule set takes for an attack, beside attacks that are alike.
+func TestOrdinaryClients(t *testing.T) {
+	waftest.Long(t)
+	w := load(t, Options{})
+	ranged := func(path string, n int) waf.Input {
+		in := asking("")
+		in.Path, in.Header = path, browser("Range", "bytes=0-1"+strings.Repeat(",2-3", n-1))
+		return in
+	}
+	const form, multi = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
+	for name, in := range map[string]waf.Input{
+		"a native program's login":   asking("response_type=code&redirect_uri=" + url.QueryEscape("http://127.0.0.1:51004/callback")), // RFC 8252
+		"over IPv6":                  asking("redirect_uri=" + url.QueryEscape("http://[::1]:51004/callback")),
+		"by name":                    asking("redirect_uri=" + url.QueryEscape("http://localhost:51004/")),
+		"its registration":           body("application/json", `{"redirect_uris":["http://127.0.0.1:8910/callback","http://localhost:1/"],"client_name":"cli"}`),
+		"its token":                  body(form, "grant_type=authorization_code&redirect_uri="+url.QueryEscape("http://127.0.0.1:8910/callback")),
+		"a reader of PDF":            ranged("/a/b.PDF", 62), // coreruleset#499
+		"Retrofit":                   body(multi, "--b\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Transfer-Encoding: binary\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{\"b\":1}\r\n--b--\r\n"),
+		"a file as file(1) names it": body(multi, "--b\r\nContent-Disposition: form-data; name=\"a\"; filename=\"b.png\"\r\nContent-Type: image/png; charset=binary\r\n\r\n\x89PNG\r\n--b--\r\n"),
+		"five ranges":                ranged("/a.mp4", 5),
+	} {
+		if r := inspect(t, w, in); r.Verdict == weir.Blocked {
+			t.Errorf("%s: %+v", name, r.Matches)
+		}
+	}
+	for name, in := range map[string]waf.Input{
+		"another parameter":   asking("url=" + url.QueryEscape("http://127.0.0.1:51004/callback")),
+		"another address":     asking("redirect_uri=" + url.QueryEscape("http://169.254.169.254/latest/meta-data")),
+		"an attack behind it": asking("redirect_uri=" + url.QueryEscape("http://127.0.0.1:1/' UNION SELECT password FROM users-- -")),
+		"a climb behind it":   asking("redirect_uri=" + url.QueryEscape("http://127.0.0.1:1/../../etc/passwd")),
+		"six ranges":          ranged("/a.mp4", 6),
+		"63 ranges of a PDF":  ranged("/a.pdf", 63),
+		"a PDF in the way":    ranged("/a.pdf/b", 6),
+	} {
+		if r := inspect(t, w, in); r.Verdict != weir.Blocked {
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
 }

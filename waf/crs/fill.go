@@ -69,10 +69,23 @@ func (s *sheet) target(in *waf.Input) {
 	set(s.v.RequestLine(), in.Method+" "+target+" "+in.Proto)
 	var pairs []feed.Leaf
 	_ = feed.EachPair(in.Query, func(name, value string) *feed.Refusal {
-		pairs = append(pairs, feed.Leaf{Part: feed.Query, Name: name, Value: value})
+		for _, text := range asked(name, value) {
+			pairs = append(pairs, feed.Leaf{Part: feed.Query, Name: name, Value: text})
+		}
 		return nil
 	})
 	s.add(s.tx.AddGetRequestArgument, pairs)
+}
+
+// asked returns what of a pair of the query is to be judged: all, or of a GraphQL document (GraphQL over HTTP
+// section 5.3) what the language does not tell how to write.
+func asked(name, value string) []string {
+	if name == "query" && strings.Contains(value, "{") {
+		if texts, isDocument := feed.Literals(value); isDocument {
+			return texts
+		}
+	}
+	return []string{value}
 }
 
 // header hands over the fields and the cookies.

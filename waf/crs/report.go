@@ -35,6 +35,9 @@ func (s *sheet) report(rule types.MatchedRule) {
 		if f.Part = partOf(md); leaf != nil {
 			f.Part, f.Name = leaf.Part, leaf.Name
 		}
+		if waf.OwnCallback(f.Name, f.Value, 0) && isPlainURL(f.Value) {
+			continue
+		}
 		what := matched(rule.Data())
 		f.At = max(strings.Index(f.Value, what), 0)
 		f.Score = weigh(rule.Rule().ID(), score, &f, leaf, what)
@@ -51,6 +54,12 @@ func weigh(rule, score int, f *waf.Finding, leaf *feed.Leaf, matched string) int
 		return 1 // several rules take it for a command
 	}
 	return score
+}
+
+// isPlainURL reports whether text is made of nothing that a rule could fear.
+func isPlainURL(text string) bool {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/._~[]-"
+	return strings.Trim(text, plain) == "" && !strings.Contains(text, "..")
 }
 
 // isProse reports whether the first line of what matched in text is words alone, in a longer text. The

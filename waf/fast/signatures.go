@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
 )
 
@@ -19,7 +20,8 @@ func signatures() []signature {
 		one("lfi", "lfi", "etc/passwd", "etc/shadow", "etc/group", "etc/hosts", "etc/sudoers", "proc/self/", "windows/win.ini", `windows\win.ini`, "boot.ini",
 			"web-inf/", ".ssh/", "id_rsa", ".bash_history", ".aws/credentials", ".htpasswd", ".git/config", ".git/head"),
 		one("jndi", "java", "${jndi", "${${", "${lower:", "${upper:", "${env:", "${sys:", "${::-", "${j${"),
-		one("java", "java", "java.lang.", "runtime.getruntime", "classloader", "processbuilder", "#_memberaccess", "xstream"),
+		near("java", "java", isUsed, "java.lang."),
+		one("java", "java", "runtime.getruntime", "classloader", "processbuilder", "#_memberaccess", "xstream"),
 		one("ssrf_metadata", "ssrf", "169.254.169.254", "metadata.google.internal", "100.100.100.200", "[fd00:ec2::254]", "169.254.170.2"),
 		one("ssrf_scheme", "ssrf", "file://", "gopher://", "dict://", "netdoc:", "jar:http", "ldap://", "ldaps://", "tftp://"),
 		one("php", "php", "php://", "phar://", "expect://", "zip://", "data://", "glob://", "<?php", "<?=", "$_get[", "$_post[", "$_request[", "$_server[", "$_cookie[",
@@ -36,7 +38,8 @@ func signatures() []signature {
 		one("sqli_words", "sqli", "information_schema.", "into outfile", "into dumpfile", "waitfor delay", "exec xp_", "exec master", "sys.objects", "sqlite_master", "pg_catalog."),
 		near("sqli_union", "sqli", selects, "union"),
 		near("sqli_stacked", "sqli", isStacked, "drop", "delete", "insert", "update", "alter", "truncate", "declare", "exec", "shutdown", "select", "create"),
-		one("shell", "rce", "/dev/tcp/", "/dev/udp/", "/bin/sh", "/bin/bash", "${ifs}", "$ifs", "() {", "(){", "cmd.exe", "cmd /c"),
+		one("shell", "rce", "/dev/tcp/", "/dev/udp/", "/bin/sh", "/bin/bash", "${ifs}", "$ifs", "cmd.exe", "cmd /c"),
+		near("shell", "rce", beginsText, "() {", "(){"), // CVE-2014-6271
 		near("powershell", "rce", hasOption, "powershell", "pwsh"),
 		near("command", "rce", isCommand, strings.Fields(commands)...),
 		near("traversal", "lfi", climbs, "../", `..\`, "..;/", "..%2f", "..%5c", "%2e%2e"),
@@ -50,7 +53,12 @@ func signatures() []signature {
 		switch s := &all[i]; s.rule {
 		case "rfi":
 			s.parts = parts(feed.Query, feed.Form)
+		case "ssrf_loopback":
+			s.unless = waf.OwnCallback
 		case "lfi":
+			if strings.HasPrefix(s.word, ".") {
+				s.near = beginsName
+			}
 			if strings.HasPrefix(s.word, ".") || s.word == "id_rsa" {
 				s.parts = parts(feed.Path, feed.Query, feed.Form, feed.File)
 			}
@@ -125,6 +133,27 @@ func isArithmetic(text string, _, end int) bool {
 	rest = strings.TrimLeft(rest[1:], " '")
 	return rest != "" && isDigit(rest[0])
 }
+
+// isUsed: a class of Java, and not one that the trace of a stack names: what was thrown, or a frame with its
+// file.
+func isUsed(text string, _, end int) bool {
+	rest := window(text, end)
+	class := rest[:len(rest)-len(strings.TrimLeftFunc(rest, inClass))]
+	if strings.HasSuffix(class, "Exception") || strings.HasSuffix(class, "Error") {
+		return false
+	}
+	file, inFrame := strings.CutPrefix(rest[len(class):], "(")
+	file, _, _ = strings.Cut(file, ")")
+	return !inFrame || !strings.Contains(file, ".java:") && file != "Native Method" && file != "Unknown Source"
+}
+
+func inClass(c rune) bool { return c < 0x80 && isWord(byte(c)) || c == '.' || c == '$' }
+
+// beginsText: nothing stands before, as in an environment variable that is a function of bash.
+func beginsText(text string, begin, _ int) bool { return strings.TrimSpace(text[:begin]) == "" }
+
+// beginsName: no name goes on here, as it does in repo.git/HEAD.
+func beginsName(text string, begin, _ int) bool { return begin == 0 || !isWord(text[begin-1]) }
 
 // isLoopback: the host of a URL is the machine itself, in any spelling of its address.
 func isLoopback(text string, _, end int) bool {

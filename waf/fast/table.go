@@ -15,6 +15,8 @@ type signature struct {
 	parts partSet
 	// near reports whether text is an attack, in which the word stands from begin to end. nil: always.
 	near func(text string, begin, end int) bool
+	// unless reports whether a parameter of that name may hold the word at begin. nil: none.
+	unless func(name, text string, begin int) bool
 }
 
 // A partSet is a set of the parts of a request; the empty set is all of them.
@@ -55,7 +57,7 @@ func (t *table) scan(j *judge, l *feed.Leaf, text string, seen []string) []strin
 		}
 		for k := range list {
 			s := &list[k]
-			if text[i+1]|0x20 != s.word[1]|0x20 || !s.matches(l.Part, text, i) || slices.Contains(seen, s.rule) {
+			if text[i+1]|0x20 != s.word[1]|0x20 || !s.matches(l, text, i) || slices.Contains(seen, s.rule) {
 				continue
 			}
 			seen = append(seen, s.rule)
@@ -66,13 +68,13 @@ func (t *table) scan(j *judge, l *feed.Leaf, text string, seen []string) []strin
 }
 
 // matches reports whether the signature is in text at begin. A word that ends in a letter ends there.
-func (s *signature) matches(part feed.Part, text string, begin int) bool {
+func (s *signature) matches(l *feed.Leaf, text string, begin int) bool {
 	end := begin + len(s.word)
-	if !s.parts.has(part) || !hasPrefixFold(text[begin:], s.word) {
+	if !s.parts.has(l.Part) || !hasPrefixFold(text[begin:], s.word) {
 		return false
 	}
 	if isWord(s.word[len(s.word)-1]) && end < len(text) && isWord(text[end]) {
 		return false
 	}
-	return s.near == nil || s.near(text, begin, end)
+	return (s.near == nil || s.near(text, begin, end)) && (s.unless == nil || !s.unless(l.Name, text, begin))
 }

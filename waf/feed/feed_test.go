@@ -89,6 +89,9 @@ func TestRead(t *testing.T) {
 		{"encoded content", multi, part("Content-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: base64", "x"), nil, "multipart_header"},
 		{"another charset", multi, part(`Content-Disposition: form-data; name="_charset_"`, "utf-7"),
 			[]string{`part _charset_=Content-Disposition: form-data; name="_charset_"`}, "charset"},
+		{"a field in another charset", multi, part("Content-Type: text/plain; charset=utf-16", "x"), []string{"part =Content-Type: text/plain; charset=utf-16"}, "charset"},
+		{"bytes of a related part", "multipart/related; boundary=b", part("Content-Type: image/png", "\x89PNG\x00' or 1=1--"), []string{"part =Content-Type: image/png"}, ""},
+		{"text of a related part, called bytes", "multipart/related; boundary=b", part("Content-Type: image/png", "it's"), []string{"part =Content-Type: image/png", "form =it's"}, ""},
 		{"no end", multi, "--b\r\nContent-Disposition: form-data; name=a\r\n\r\nx", nil, "multipart"},
 		{"parts after the end", multi, part("Content-Disposition: form-data; name=a", "x") + part("Content-Disposition: form-data; name=b", "y z"), nil, "multipart"},
 		{"no boundary", "multipart/form-data", "--b--", nil, "multipart"},
@@ -99,6 +102,8 @@ func TestRead(t *testing.T) {
 		{"nearly JSON called text", "text/plain", `{"a":"b c"`, []string{`text body={"a":"b c"`}, ""},
 		{"JSON called bytes", "application/octet-stream", `{"a":"b c"}`, []string{"json a=b c"}, ""},
 		{"bytes", "image/png", "\x89PNG ' or 1=1--", nil, ""},
+		{"bytes as file(1) names them", "image/png; charset=binary", "\x89PNG ' or 1=1--", nil, ""},
+		{"text in another charset", "text/plain; charset=utf-16", "x", nil, "charset"},
 		{"bytes without a type", "", "\x00\x01\x02\x03' or 1=1--", nil, ""},
 		{"gRPC", "application/grpc+proto", "\x00\x00\x00\x00\x02' or 1=1--", nil, ""},
 
@@ -123,6 +128,24 @@ func TestRead(t *testing.T) {
 		got, refused := read(t, test.media, test.body, usual)
 		if !cmp.Equal(got, test.want) || refused != test.refused {
 			t.Errorf("%s: got %q, refused %q; want %q, %q", test.name, got, refused, test.want, test.refused)
+		}
+	}
+}
+
+// What is in a file has no charset for us; what may be a field is read whatever its part calls it. A part's
+// own fields come in no order.
+func TestPartsByType(t *testing.T) {
+	for _, test := range []struct {
+		head, content string
+		want          []string
+	}{
+		{"Content-Disposition: form-data; name=a; filename=b.csv\r\nContent-Type: text/csv; charset=windows-1251", "\xcf' or 1=1--", []string{"file a=b.csv"}},
+		{"Content-Disposition: form-data; name=a\r\nContent-Type: image/png", "\x89\x00' or", []string{"form a=\x89\x00' or"}},
+	} {
+		leaves, refused := read(t, "multipart/form-data; boundary=b", "--b\r\n"+test.head+"\r\n\r\n"+test.content+"\r\n--b--\r\n", usual)
+		got := slices.DeleteFunc(leaves, func(leaf string) bool { return strings.HasPrefix(leaf, "part ") })
+		if !cmp.Equal(got, test.want) || refused != "" {
+			t.Errorf("%s: got %q, refused %q; want %q", test.head, got, refused, test.want)
 		}
 	}
 }

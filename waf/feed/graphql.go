@@ -24,6 +24,16 @@ func (f *Feed) graphQL(text string) bool {
 	return true
 }
 
+// maxDocument is how deep a document in a query may nest.
+const maxDocument = 64
+
+// Literals returns the strings and comments of text if it is a GraphQL document.
+func Literals(text string) (found []string, isDocument bool) {
+	g := graph{text: text, depth: maxDocument}
+	isDocument = g.document()
+	return g.found, isDocument
+}
+
 // A graph recognises the shape of GraphQL documents (October 2021 edition, section 2).
 type graph struct {
 	text  string

@@ -34,10 +34,11 @@ func parseMedia(lines []string) (media, *Refusal) {
 	if isMalformed || err != nil && twoFaced.In(lines[0]) {
 		return media{}, &Refusal{"content_type", http.StatusUnsupportedMediaType, "cannot be read"}
 	}
-	if charset := params["charset"]; charset != "" && !isKnownCharset(charset) {
+	kind := kindOf(name)
+	if charset := params["charset"]; charset != "" && kind != Binary && !isKnownCharset(charset) { // file(1) says charset=binary
 		return media{}, badCharset
 	}
-	return media{kind: kindOf(name), boundary: params["boundary"]}, nil
+	return media{kind: kind, boundary: params["boundary"]}, nil
 }
 
 var badCharset = &Refusal{"charset", http.StatusUnsupportedMediaType, "not one that is inspected"}

@@ -70,15 +70,18 @@ func (f *Feed) part(p *multipart.Part, depth int) *Refusal {
 		}
 	}
 	m, refusal := parseMedia(p.Header["Content-Type"])
-	if refusal != nil {
-		return refusal
-	}
-	if d.isFile {
+	switch {
+	case d.isFile && (refusal == nil || refusal == badCharset):
 		return nil // the reader passes what is in it
+	case refusal != nil:
+		return refusal
 	}
 	var content strings.Builder
 	if _, err := io.Copy(&content, p); err != nil {
 		return badMultipart
+	}
+	if d.name == "" && m.kind == Binary && !isText(content.String()) {
+		return nil // of multipart/related: no form has a field without a name
 	}
 	return f.field(d.name, m, content.String(), depth)
 }
