@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,8 +14,8 @@ import (
 // keyClient begins the name of a client that is known by its API key or token: key:ID.
 const keyClient = "key:"
 
-// clientOf returns the client that the path names, and its name. An API key is on the plan that the query says,
-// for nobody here knows the plan of a token.
+// clientOf returns the client that the path names, and its name. It is on the plan that the query says; an API
+// key else on its own, and of a token nobody here knows it.
 func (s *Server) clientOf(c *call) (weir.Client, string, error) {
 	name := c.r.PathValue("key")
 	id, isKey := strings.CutPrefix(name, keyClient)
@@ -27,6 +28,9 @@ func (s *Server) clientOf(c *call) (weir.Client, string, error) {
 		return weir.Client{}, "", badRequest("plan: only a client key:ID has one")
 	case isKey && id != "":
 		id = named(id)
+		if plan == "" {
+			plan = s.planOf(c, id)
+		}
 		return weir.Client{APIKey: id, Plan: plan}, keyClient + id, nil
 	}
 	client, ok := weir.ParseKey(name)
@@ -34,6 +38,19 @@ func (s *Server) clientOf(c *call) (weir.Client, string, error) {
 		return client, "", badRequest("%s: want a client as it is counted, as in 203.0.113.7/32 or 2001:db8:1:2::/64, or key:ID", cut(name))
 	}
 	return client, name, nil
+}
+
+// planOf returns the plan of an API key, or nothing where it is not known or not in force.
+func (s *Server) planOf(c *call, id string) string {
+	keys := s.anyKeys()
+	if keys == nil {
+		return ""
+	}
+	k, err := keys.Get(c.r.Context(), id)
+	if err != nil || !slices.Contains(s.snapshot().Policy.Plans(), k.Plan) {
+		return ""
+	}
+	return k.Plan
 }
 
 func (s *Server) client(c *call) (any, error) {
@@ -67,6 +84,21 @@ func hitsOf(owned []policy.ClientHit) []weir.Hit {
 	return hits
 }
 
+// countersOf returns the counters that are a client's alone: where it is a key and nobody knows on which plan, those
+// of every plan.
+func (s *Server) countersOf(client weir.Client) []weir.Hit {
+	p := s.snapshot().Policy
+	owned := p.ClientHits(client)
+	if client.APIKey != "" && client.Plan == "" {
+		for _, client.Plan = range p.Plans() {
+			owned = append(owned, p.ClientHits(client)...)
+		}
+	}
+	hits := hitsOf(owned)
+	slices.SortFunc(hits, func(a, b weir.Hit) int { return bytes.Compare(a.Key, b.Key) })
+	return slices.CompactFunc(hits, func(a, b weir.Hit) bool { return bytes.Equal(a.Key, b.Key) })
+}
+
 // resetClient forgets the counters that are one client's alone.
 func (s *Server) resetClient(c *call) (any, error) {
 	client, key, err := s.clientOf(c)
@@ -77,7 +109,7 @@ func (s *Server) resetClient(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	hits := hitsOf(s.snapshot().Policy.ClientHits(client))
+	hits := s.countersOf(client)
 	line := AuditLine{What: "client.reset", Target: key, Reason: c.query["reason"], Before: s.leftOf(c, hits)}
 	err = s.change(c, &line, func() error {
 		if err := resetter.Reset(c.r.Context(), hits); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/admin"
 	"github.com/weirgate/weir/apikey"
 	"github.com/weirgate/weir/config"
@@ -72,6 +73,44 @@ func TestKeys(t *testing.T) {
 		t.Errorf("revoked: %d %s", status, text)
 	}
 	h.audited(t, made, rotated)
+}
+
+// Who is over the limits of his plan has his whole limits again after a reset, as the dashboard sends it: without the
+// plan, which the key has.
+func TestResetOfAnAPIKeyHoldsForItsPlan(t *testing.T) {
+	h, closeDB := keyed(t)
+	defer closeDB()
+	_, p := compile(t, "keys: {}\nplans: {free: {quota: [9/day], limits: [{rate: 2/1h}]}}\ndefault: {limits: [{rate: 5/1m}]}\n")
+	s := *h.engine.Current()
+	s.Policy = p
+	h.engine.Swap(&s)
+	_, text := h.as("top", "POST", "/api/v1/keys", `{"name": "shop", "plan": "free"}`)
+	var made admin.KeyWithSecret
+	if err := json.Unmarshal([]byte(text), &made); err != nil {
+		t.Fatal(text)
+	}
+	use := func() weir.Decision {
+		d := weir.Decision{Client: weir.Client{Credential: weir.Verified, APIKey: made.ID, Plan: "free"}, Request: weir.Request{Method: "GET", Path: "/"}}
+		rule := p.Match(&d)
+		rule.Hits(&d)
+		rule.Decide(&d, s.Store.Take(t.Context(), time.Now(), d.Hits, d.Statuses))
+		return d
+	}
+	for range 3 {
+		use()
+	}
+	if d := use(); !d.Refused() {
+		t.Fatal("three pass where two may")
+	}
+	if status, text := h.as("top", "DELETE", "/api/v1/clients/key:"+made.ID, ""); status != 200 || !strings.Contains(text, `"counters":3`) {
+		t.Errorf("%d %s", status, text)
+	}
+	if d := use(); d.Refused() {
+		t.Errorf("refused after the reset: %v", d.Statuses)
+	}
+	if status, text := h.as("low", "GET", "/api/v1/clients/key:"+made.ID, ""); status != 200 || !strings.Contains(text, `"free/day"`) {
+		t.Errorf("its limits are not those of its plan: %d %s", status, text)
+	}
 }
 
 // audited wants every change in the audit log, and no key.

@@ -52,7 +52,7 @@ var (
 )
 
 // planOf is for a client that is an API key or token.
-var planOf = parameter{name: "plan", doc: "the plan that key:ID is on"}
+var planOf = parameter{name: "plan", doc: "the plan that key:ID is on; an API key's is known"}
 
 // routes are all operations, in the order of the document.
 func routes() []route {

@@ -21,11 +21,15 @@ const settle = 150 * time.Millisecond
 // case its writer only paused.
 const patience = 1200 * time.Millisecond
 
+// lookAgain is how often the file is looked at without an event: none comes where a link on the way to it is swapped,
+// nor from file systems that others write to, as over a network or into a container.
+const lookAgain = 5 * time.Second
+
 // watch calls changed when the content of the file at path may have changed, until ctx is done, and
 // again after a while if it asks for that; final tells it that this was the last while. It follows a
 // file that is replaced by a rename, or by the swap of a symlink as a Kubernetes ConfigMap is: the
-// folders are watched, and the content decides. Nor does it wait for other files of a busy folder to
-// be left alone.
+// folders are watched, and the content decides; of what they do not tell it learns by lookAgain. Nor
+// does it wait for other files of a busy folder to be left alone.
 func watch(ctx context.Context, path string, log *slog.Logger, changed func(content [sha256.Size]byte, final bool) (again bool)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -51,11 +55,14 @@ func watch(ctx context.Context, path string, log *slog.Logger, changed func(cont
 			}
 		case <-timer.C:
 			content, now := sum(path), time.Now()
-			if soon = content != looked; soon {
+			switch soon = content != looked; {
+			case soon:
 				looked, since = content, now
 				timer.Reset(settle)
-			} else if changed(content, now.Sub(since) >= patience) {
+			case changed(content, now.Sub(since) >= patience):
 				timer.Reset(patience)
+			default:
+				timer.Reset(lookAgain)
 			}
 		}
 	}

@@ -116,6 +116,33 @@ func TestConfigMapSwapIsFollowed(t *testing.T) {
 	h.wantReloads(2, 0)
 }
 
+// A deployment swaps a link to the folder that the file is in, and the folder tells nobody.
+func TestLinkOnTheWayIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	release := func(n int) {
+		t.Helper()
+		folder := filepath.Join(dir, fmt.Sprint(n))
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, "weir.yaml"), limited(n))
+		if err := os.Symlink(folder, filepath.Join(dir, "next")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "current")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release(11)
+	file := filepath.Join(dir, "current", "weir.yaml")
+	h := build(t, plan{edit: func(o *Options) { o.Config = file }})
+	h.follows(11)
+	time.Sleep(4 * settle) // beyond the look at the beginning
+	release(22)
+	h.follows(22)
+	h.wantReloads(1, 0)
+}
+
 // Other files in the folder are nothing to Weir, broken or not, however busy they are.
 func TestNeighboursAreNotRead(t *testing.T) {
 	h := build(t, plan{yaml: limited(11)})

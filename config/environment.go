@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -61,7 +62,7 @@ func (d *decoder) environ(env map[string]string, used map[string]bool) {
 		switch {
 		case known:
 			d.override(name, env[name], o, env)
-		case !used[name]:
+		case !used[name] && !isServiceLink(name, env):
 			d.unknownVariable(name, all)
 		}
 	}
@@ -115,6 +116,16 @@ func putWords(text string, v reflect.Value) {
 		items = reflect.Append(items, item)
 	}
 	v.Set(items)
+}
+
+// serviceLink is a variable that Kubernetes sets in every container of a namespace for a Service whose name begins
+// with weir, and what it says of it.
+var serviceLink = regexp.MustCompile(`^(WEIR(?:_[A-Z0-9_]+?)??)_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_PROTO|_PORT|_ADDR)?)$`)
+
+// isServiceLink reports whether a variable comes with a Service of Kubernetes, which sets its host in any case.
+func isServiceLink(name string, env map[string]string) bool {
+	m := serviceLink.FindStringSubmatch(name)
+	return m != nil && env[m[1]+"_SERVICE_HOST"] != ""
 }
 
 func (d *decoder) unknownVariable(name string, all map[string]override) {

@@ -107,3 +107,22 @@ func FuzzExpand(f *testing.F) {
 		_, _ = expand(text, func(string) (string, bool) { return text, true })
 	})
 }
+
+// A Service of Kubernetes that is called weir sets variables that look like settings, in every container of its
+// namespace: nobody can unset them one by one, and they mean nothing here. Only a real Service's are passed over.
+func TestServiceLinksArePassedOver(t *testing.T) {
+	file := []byte("listen: \":80\"\nupstream: http://a.example\n")
+	links := []string{
+		"WEIR_SERVICE_HOST=10.0.0.1", "WEIR_SERVICE_PORT=80", "WEIR_SERVICE_PORT_HTTP=80", "WEIR_PORT=tcp://10.0.0.1:80",
+		"WEIR_PORT_80_TCP=tcp://10.0.0.1:80", "WEIR_PORT_80_TCP_PROTO=tcp", "WEIR_PORT_80_TCP_PORT=80", "WEIR_PORT_80_TCP_ADDR=10.0.0.1",
+		"WEIR_ADMIN_SERVICE_HOST=10.0.0.2", "WEIR_ADMIN_PORT=tcp://10.0.0.2:9090", "WEIR_ADMIN_PORT_9090_UDP_ADDR=10.0.0.2",
+	}
+	if _, problems := Parse("weir.yaml", file, links); len(problems) > 0 {
+		t.Errorf("%s", lines(problems))
+	}
+	want := "environment: warning: WEIR_PORT: no such setting: unset it\n" +
+		"environment: warning: WEIR_SERVICE_HOSTS: no such setting: unset it\n"
+	if _, problems := Parse("weir.yaml", file, []string{"WEIR_PORT=80", "WEIR_SERVICE_HOSTS=a", "WEIR_ADMIN_SERVICE_HOST=10.0.0.2"}); lines(problems) != want {
+		t.Errorf("got\n%swant\n%s", lines(problems), want)
+	}
+}

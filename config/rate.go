@@ -57,6 +57,9 @@ func parseWindow(text string) (window time.Duration, word, want string) {
 	if u, ok := find(timeWords[:], strings.ToLower(strings.TrimSuffix(text, "s"))); ok {
 		return 0, "", "want N/" + u.name
 	}
+	if unit := usualUnit(text); unit != "" {
+		return 0, "", "want N/" + unit
+	}
 	if strings.TrimSpace(text) != text {
 		return 0, "", "want no more spaces than in 60/1m and 60 per 1m"
 	}

@@ -75,6 +75,22 @@ var timeUnits = [...]unit{{"d", int64(day)}, {"h", int64(time.Hour)}, {"m", int6
 // The words that stand for a window. A month has no length of its own.
 var timeWords = [...]unit{{"second", int64(time.Second)}, {"minute", int64(time.Minute)}, {"hour", int64(time.Hour)}, {"day", int64(day)}, {"week", int64(7 * day)}, {"month", 0}}
 
+// usualUnits are how other programs write units of time, and how we do.
+var usualUnits = [...]struct{ theirs, ours string }{
+	{"s", "s"}, {"sec", "s"}, {"second", "s"}, {"m", "m"}, {"min", "m"}, {"minute", "m"}, {"h", "h"}, {"hr", "h"}, {"hour", "h"}, {"d", "d"}, {"day", "d"},
+}
+
+// usualUnit returns the unit that text probably means, or nothing.
+func usualUnit(text string) string {
+	text = strings.ToLower(text)
+	for _, u := range usualUnits {
+		if text == u.theirs || text == u.theirs+"s" && text != "ms" {
+			return u.ours
+		}
+	}
+	return ""
+}
+
 var sizeUnits = [...]unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
 func find(units []unit, name string) (unit, bool) {
@@ -154,6 +170,8 @@ func parseDuration(text string) (total time.Duration, want string) {
 // wantDuration says what to write in place of text, whose reading ended at digits and name.
 func wantDuration(text, digits, name, rest string) string {
 	_, known := find(timeUnits[:], name)
+	unit := strings.TrimSpace(name + rest)
+	usual := usualUnit(unit)
 	switch {
 	case strings.HasPrefix(text, "-"):
 		return "want a time that is not negative"
@@ -163,6 +181,8 @@ func wantDuration(text, digits, name, rest string) string {
 		return "want a unit, as in " + digits + "s"
 	case digits == "":
 		return "want a duration, as in 90s or 1m30s"
+	case usual != "" && usual != unit:
+		return "want " + digits + usual + " for " + digits + name + rest
 	case name == "":
 		return "want a unit behind " + digits + ", as in " + digits + "s"
 	case known:

@@ -44,6 +44,16 @@ func TestParseRateSaysWhatToWrite(t *testing.T) {
 		"60\n/1m":        `"60\n/1m": want no more spaces than in 60/1m and 60 per 1m`,
 		"60/1m/1m":       "60/1m/1m: want a unit behind 1, as in 1s",
 		"60 per per day": "60 per per day: want a duration, as in 90s or 1m30s",
+		// as other programs write them
+		"100/sec":         "100/sec: want 100/s",
+		"100/Mins":        "100/Mins: want 100/m",
+		"100/H":           "100/H: want 100/h",
+		"100/Minute":      "100/Minute: want 100/minute",
+		"5 per 2 minutes": "5 per 2 minutes: want 2m for 2 minutes",
+		"10/30seconds":    "10/30seconds: want 30s for 30seconds",
+		"10/1M":           "10/1M: want 1m for 1M",
+		"10/1h30min":      "10/1h30min: want 30m for 30min",
+		"10/1w":           "10/1w: want one of the units d h m s ms, as in 90s or 1m30s",
 	} {
 		if _, err := ParseRate(text); err == nil || err.Error() != want && text != "60/1m/1m" {
 			t.Errorf("got %v\nwant %s", err, want)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -163,25 +164,6 @@ func (k *checker) fronts() {
 	}
 }
 
-// addresses judges where is listened: each place once.
-func (k *checker) addresses() {
-	first := map[string]string{}
-	for _, at := range []struct{ field, addr string }{
-		{"listen", k.Listen}, {"admin", k.Admin}, {"forward_auth.listen", k.ForwardAuth.Listen}, {"rls.listen", k.RLS.Listen},
-		{"ext_authz.listen", k.ExtAuthz.Listen}, {"spoe.listen", k.SPOE.Listen},
-	} {
-		k.want(at.field, at.addr, wantListen(at.addr))
-		if at.addr == "" || strings.HasSuffix(at.addr, ":0") {
-			continue
-		}
-		if other, taken := first[at.addr]; taken {
-			k.wrong(at.field, at.addr+" is the address of "+other+", too", "give each its own port")
-			continue
-		}
-		first[at.addr] = at.field
-	}
-}
-
 // believesProxies reports whether any peer's word about its client is taken.
 func (k *checker) believesProxies() bool {
 	c := &k.Client
@@ -223,11 +205,12 @@ func (k *checker) upstreams() {
 }
 
 // service judges the URL of a service.
-func (k *checker) service(field, text string) { k.url(field, text, "http", "https", "h2c") }
+func (k *checker) service(field, text string) {
+	k.url(field, text, wantURL(text, "http", "https", "h2c"))
+}
 
-// url judges a URL of one of schemes. A password in it is shown to nobody.
-func (k *checker) url(field, text string, schemes ...string) {
-	want := wantURL(text, schemes...)
+// url notes a URL as an error if there is something to write in its place. A password in it is shown to nobody.
+func (k *checker) url(field, text, want string) {
 	if u, err := url.Parse(text); err == nil {
 		text = u.Redacted()
 	} else if strings.Contains(text, "@") {
@@ -267,9 +250,17 @@ func (k *checker) client() {
 	for i, network := range k.ExemptAddresses {
 		at := fmt.Sprintf("exempt_addresses[%d]", i)
 		k.wrongIf(wantNetwork(network), at, network)
-		if network == "0.0.0.0/0" || network == "::/0" {
-			k.doubt(at, network+" exempts everyone", "name the networks that are yours")
-		}
+		k.everyone(at, network, "exempts everyone")
+	}
+	for i, a := range k.Allow {
+		k.everyone(fmt.Sprintf("allow[%d].cidr", i), a.CIDR, "lets everyone past limits and bans")
+	}
+}
+
+// everyone warns of a network that holds all addresses.
+func (k *checker) everyone(field, network, what string) {
+	if p, err := netip.ParsePrefix(network); err == nil && p.Bits() == 0 {
+		k.doubt(field, network+" "+what, "name the networks that are yours")
 	}
 }
 
@@ -301,7 +292,7 @@ func (k *checker) tiers() {
 
 func (k *checker) answers() {
 	k.want("cors.allow_origin", k.CORS.AllowOrigin, wantOrigins(k.CORS.AllowOrigin))
-	k.url("problem_type_base", k.ProblemTypeBase, "https", "http")
+	k.url("problem_type_base", k.ProblemTypeBase, wantURL(k.ProblemTypeBase, "https", "http"))
 	if k.LegacyReset != "delta" && k.Given("legacy_reset") && k.Headers != "legacy" && k.Headers != "both" {
 		k.doubt("legacy_reset", "no answer carries X-RateLimit-Reset", "add headers: legacy or headers: both")
 	}
@@ -316,6 +307,9 @@ func (k *checker) bounds() {
 	if d := k.Store.Redis.Timeout; d > Duration(time.Second) && k.Store.Redis.URL != "" {
 		k.doubt("store.redis.timeout", d.String()+": while Redis is silent, a request may wait for as long", "want 1s or less; 15ms is the default")
 	}
+	if prefix := k.Store.Redis.Prefix; strings.ContainsAny(prefix, "{}") {
+		k.wrong("store.redis.prefix", shown(prefix), "want no braces, which are the hash tag's")
+	}
 	k.between("log.refusals_per_second", k.Log.RefusalsPerSecond, 0, 1_000_000)
 	k.between("metrics.top_clients", k.Metrics.TopClients, 0, 100)
 	k.tracing()
@@ -323,7 +317,7 @@ func (k *checker) bounds() {
 
 func (k *checker) tracing() {
 	t := &k.Tracing
-	k.url("tracing.otlp_endpoint", t.OTLPEndpoint, "http", "https")
+	k.url("tracing.otlp_endpoint", t.OTLPEndpoint, wantURL(t.OTLPEndpoint, "http", "https"))
 	switch {
 	case t.Sample < 0 || t.Sample > 1:
 		k.wrong("tracing.sample", fmt.Sprint(t.Sample), "want 0 to 1")

@@ -1,9 +1,9 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -75,7 +75,7 @@ func (k *checker) zone(field, name string) {
 // tokens judges which JSON Web Tokens are an identity.
 func (k *checker) tokens() {
 	j := &k.JWT
-	k.url("jwt.jwks_url", j.JWKSURL, "https", "http")
+	k.url("jwt.jwks_url", j.JWKSURL, wantKeySet(j.JWKSURL))
 	u, err := url.Parse(j.JWKSURL)
 	switch {
 	case !k.HasJWT():
@@ -83,7 +83,7 @@ func (k *checker) tokens() {
 		return
 	case j.JWKSURL != "" && j.JWKSFile != "":
 		k.wrong("jwt.jwks_file", "stands beside jwks_url", "keep one of the two")
-	case j.JWKSURL != "" && err == nil && u.Scheme == "http" && !isLoopback(hostPort(u)):
+	case j.JWKSURL != "" && err == nil && u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), portOf(u))):
 		k.doubt("jwt.jwks_url", "who is on the way to "+u.Host+" can put in keys of his own", "fetch it by https")
 	}
 	if k.missing("jwt.issuer", j.Issuer) {
@@ -106,8 +106,6 @@ func (k *checker) unusedTokens() {
 		k.doubt("jwt", "there is no key set, so no token is read", "give jwks_url or jwks_file")
 	}
 }
-
-func hostPort(u *url.URL) string { return u.Hostname() + ":" + cmp.Or(u.Port(), "80") }
 
 // keyless judges rules that ask for a key, or where none can be had.
 func (k *checker) keyless() {

@@ -79,6 +79,8 @@ func wantURL(text string, schemes ...string) string {
 		return want
 	case u.Hostname() == "":
 		return want
+	case strings.Contains(u.Host, "$"):
+		return "want a host; a variable is written ${NAME}"
 	case u.User != nil:
 		return "want no credentials in the URL; they would not be sent"
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
@@ -89,6 +91,15 @@ func wantURL(text string, schemes ...string) string {
 		return wantPort(u.Port())
 	}
 	return ""
+}
+
+// wantKeySet judges the URL of a key set. It may have a query, by which some issuers tell their key sets apart.
+func wantKeySet(text string) string {
+	before, query, _ := strings.Cut(text, "?")
+	if u, err := url.Parse(text); err != nil || u.Fragment != "" || strings.Contains(query, "#") {
+		return "want a URL without #, as in https://id.example.com/keys"
+	}
+	return wantURL(before, "https", "http")
 }
 
 // wantOrigins judges whom answers allow to read them: *, an origin, or several separated by commas.

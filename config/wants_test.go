@@ -19,6 +19,7 @@ func TestGoodValues(t *testing.T) {
 	}{
 		{"listen", wantListen, []string{":0", ":65535", "127.0.0.1:8080", "[::1]:80", "localhost:80", "unix:/run/weir.sock", "unix:@weir"}},
 		{"url", service, []string{"http://a", "https://a.example:65535/base/", "h2c://[::1]:3000", "http://127.0.0.1"}},
+		{"key set", wantKeySet, []string{"https://a.example/keys", "https://a.example/discovery/keys?p=sign_in&appid=1", "http://a?x"}},
 		{"origins", wantOrigins, []string{"*", "null", "https://a.example", "http://127.0.0.1:3000", "https://a.example, http://b.example", "https://a.example,null", "http://a:443", "capacitor://localhost"}},
 		{"token", wantToken, []string{"X-Real-IP", "a", "0", "!#$%&'*+-.^_`|~"}},
 		{"method", wantMethod, []string{"GET", "M-SEARCH", "X"}},
@@ -42,6 +43,8 @@ func TestBadValues(t *testing.T) {
 		"port": wantListen(":65536"), "port with a sign": wantListen(":+80"), "port with a zero": wantListen(":080"), "port's name": wantListen(":http"),
 		"no port": wantListen("127.0.0.1"), "abstract": wantListen("unix:"), "scheme": wantListen("http://a:80"),
 		"URL without host": wantURL("http://:80", "http"), "URL with an empty port": wantURL("http://a:", "http"), "URL with an empty query": wantURL("http://a?", "http"),
+		"URL with a variable of the shell's": wantURL("http://$HOST:3000", "http"),
+		"key set without a host":             wantKeySet("https://?a=b"), "key set's fragment": wantKeySet("https://a/keys?a#b"), "key set of another scheme": wantKeySet("file:///keys"),
 		"empty token": wantToken(""), "token with a colon": wantToken("a:b"), "token in other letters": wantToken("é"),
 		"long name": wantName(strings.Repeat("a", 129)), "name of two lines": wantName("a\nb"), "long label": wantHost(strings.Repeat("a", 64)), "dot": wantHost("a."),
 		"escaped host": wantHost("a%41"), "two signs": wantPath("==/a"), "backslash": wantPath(`/a\b`), "part of a segment": wantPath("/a/*.js"), "dots": wantPath("/.."),

@@ -173,7 +173,7 @@ func (c *compiler) lintPer(field string, per []part) {
 		}
 	}
 	if len(per) > 0 && !slices.ContainsFunc(per, func(p part) bool { return !p.chosen() }) {
-		c.warn(field, "the asker chooses "+perName(per)+" and so has as many counts as he likes", "add client to the list: [client, "+per[0].String()+"]")
+		c.warn(field, "the asker chooses "+perName(per)+" and so has as many counts as he likes", "count per client, or let a limit per client stand beside it")
 	}
 }
 

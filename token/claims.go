@@ -33,7 +33,7 @@ func (v *Verifier) read(payload []byte, now time.Time) *identity {
 	if !ok || !now.Before(expires.Add(leeway)) {
 		return nil
 	}
-	if c["nbf"] != nil {
+	if c.has("nbf") {
 		if begins, ok := c.time("nbf"); !ok || now.Add(leeway).Before(begins) {
 			return nil
 		}
@@ -46,7 +46,7 @@ func (v *Verifier) read(payload []byte, now time.Time) *identity {
 		return nil
 	}
 	who.key = KeyPrefix + who.key
-	if v.o.PlanClaim == "" || c[v.o.PlanClaim] == nil {
+	if v.o.PlanClaim == "" || !c.has(v.o.PlanClaim) {
 		return who
 	}
 	if who.plan = c.name(v.o.PlanClaim); who.plan == "" {
@@ -54,6 +54,9 @@ func (v *Verifier) read(payload []byte, now time.Time) *identity {
 	}
 	return who
 }
+
+// has reports whether there is a claim. One that is null says nothing, as some issuers write of whom they know nothing.
+func (c claims) has(name string) bool { return c[name] != nil && string(c[name]) != "null" }
 
 // text returns a claim that is text, else nothing.
 func (c claims) text(name string) (text string) {
@@ -104,7 +107,7 @@ func (c claims) scopes() (all []string) {
 // time returns a claim that is a NumericDate: seconds since 1970, possibly with a fraction.
 func (c claims) time(name string) (time.Time, bool) {
 	var seconds float64
-	if c[name] == nil || string(c[name]) == "null" || json.Unmarshal(c[name], &seconds) != nil || seconds < 0 {
+	if !c.has(name) || json.Unmarshal(c[name], &seconds) != nil || seconds < 0 {
 		return time.Time{}, false
 	}
 	const latest = 1 << 40 // a time that can still be reckoned with, in some ten thousand years

@@ -3,6 +3,7 @@ package token
 import (
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net/netip"
@@ -71,6 +72,10 @@ func TestClaims(t *testing.T) {
 		{map[string]any{"plan": 7}, weir.Verified},
 		{map[string]any{"plan": []string{"free"}}, weir.Refuted},
 		{map[string]any{"plan": ""}, weir.Refuted},
+		{map[string]any{"plan": json.RawMessage("null"), "nbf": json.RawMessage("null")}, weir.Verified}, // says nothing
+		{map[string]any{"exp": json.RawMessage("null")}, weir.Refuted},
+		{map[string]any{"aud": json.RawMessage("null")}, weir.Refuted},
+		{map[string]any{"sub": json.RawMessage("null")}, weir.Refuted},
 		{map[string]any{"scope": strings.Repeat("a ", maxScopes)}, weir.Verified},
 		{map[string]any{"scope": strings.Repeat("a ", maxScopes+1)}, weir.Refuted},
 	} {

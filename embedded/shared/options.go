@@ -13,17 +13,18 @@ import (
 
 // Check returns what is wrong with the words of c about Redis, as far as no server has to be asked.
 func Check(c *config.Config) []config.Problem {
-	if c.Store.Redis.URL == "" {
+	if c.Store.Redis.URL == "" || c.Broken("store.redis") {
 		return nil
 	}
+	field := "store.redis"
 	o, err := options(c)
 	if err == nil {
-		err = o.Check()
+		field, err = "store.redis.url", o.Check()
 	}
 	if err == nil {
 		return nil
 	}
-	return []config.Problem{c.Problem("store.redis", err.Error(), "as in redis: {url: \"redis://127.0.0.1:6379/0\"}")}
+	return []config.Problem{c.Problem(field, err.Error(), "as in redis: {url: \"redis://127.0.0.1:6379/0\"}")}
 }
 
 // options returns what c says of Redis. An error says which file cannot be used.

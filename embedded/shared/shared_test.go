@@ -162,6 +162,16 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// What is wrong with a URL stands at its place, which may be a variable: a file of variables as Docker reads it
+// keeps the quotes.
+func TestFaultOfAVariable(t *testing.T) {
+	c, _ := config.Parse("weir.yaml", []byte("listen: \":80\"\nupstream: http://a.example\n"), []string{`WEIR_STORE_REDIS_URL="redis://a:1"`})
+	want := "environment: WEIR_STORE_REDIS_URL: redis url: "
+	if got := Check(c); len(got) != 1 || !strings.HasPrefix(got[0].String(), want) {
+		t.Errorf("%v, want %s...", got, want)
+	}
+}
+
 // Two replicas count alike if what is counted, for whom and against what is alike, whatever else is not.
 func TestCountsBy(t *testing.T) {
 	print := func(yaml string) string {

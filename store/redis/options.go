@@ -83,7 +83,7 @@ func (o *Options) parse() (*target, error) {
 	}
 	t := &target{master: o.SentinelMaster, met: make(chan struct{}, 1)}
 	for i, text := range strings.Split(o.URL, ",") {
-		u, err := goredis.ParseURL(strings.TrimSpace(text))
+		u, err := parseURL(strings.TrimSpace(text))
 		if err != nil {
 			return nil, fmt.Errorf("redis url: want redis://HOST:PORT or rediss://HOST:PORT: %w", withoutSecret(err))
 		}
@@ -102,8 +102,36 @@ func (o *Options) parse() (*target, error) {
 		t.sentinelUser, t.sentinelPassword = t.client.Username, t.client.Password
 	}
 	t.client.Dialer, t.client.OnConnect = t.dialer.dial, t.ask
+	if isLone(t.client.Username, t.client.Password) || isLone(t.sentinelUser, t.sentinelPassword) {
+		return nil, errLoneUser
+	}
 	return t, nil
 }
+
+// parseURL reads one URL, and refuses what the client library takes for another server or database.
+func parseURL(text string) (*goredis.Options, error) {
+	o, err := goredis.ParseURL(text)
+	if err != nil {
+		return nil, err
+	}
+	switch u, err := url.Parse(text); {
+	case err != nil:
+		return nil, err
+	case strings.Count(u.Host, ":") > 1 && u.Host[0] != '[':
+		return nil, errors.New("an IPv6 address stands in brackets, as in redis://[::1]:6379")
+	case strings.Contains(u.Host, "$"):
+		return nil, errors.New("a variable is written ${NAME}")
+	case o.DB < 0:
+		return nil, errors.New("databases are counted from 0")
+	}
+	return o, nil
+}
+
+// errLoneUser is what the client library passes over in silence: it then is nobody, or the default user.
+var errLoneUser = errors.New("redis: a user without a password: write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST if it was meant for the password")
+
+// isLone reports whether a user is named who would not be logged in. The default user needs no password.
+func isLone(user, password string) bool { return user != "" && user != "default" && password == "" }
 
 // withoutSecret is err without the URL that it quotes, which may hold a password.
 func withoutSecret(err error) error {
@@ -118,6 +146,8 @@ func withoutSecret(err error) error {
 func (o *Options) apply(c *goredis.Options) {
 	if c.Username == "" && c.Password == "" || o.SentinelMaster != "" && o.Password != "" {
 		c.Username, c.Password = o.Username, o.Password
+	} else if c.Password == "" {
+		c.Password = o.Password // a user may stand in the URL, and his password where secrets are
 	}
 	c.TLSConfig = nil // the dialer sees to it
 	c.Protocol = 2

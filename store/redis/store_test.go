@@ -29,6 +29,15 @@ func TestOptions(t *testing.T) {
 		{"one of several", Options{URL: "redis://a:1,b:2"}, "redis url: want redis://HOST:PORT"},
 		{"secret", Options{URL: "redis://user:hush@a:port"}, "redis url: want redis://HOST:PORT"},
 		{"database of a cluster", Options{URL: "redis://a:1/2,redis://b:2/2"}, "a Cluster has no databases"},
+		{"a variable of the shell's", Options{URL: "redis://$REDIS_HOST:6379"}, "${NAME}"},
+		{"database below zero", Options{URL: "redis://a:1/-1"}, "counted from 0"},
+		{"ipv6", Options{URL: "redis://[2001:db8::5]:6379"}, ""},
+		{"ipv6 without brackets", Options{URL: "redis://2001:db8::5:6379"}, "in brackets"},
+		{"ipv6 without brackets, by password", Options{URL: "redis://u:hush@::1"}, "in brackets"},
+		{"user without password", Options{URL: "redis://a:1", Username: "weir"}, "a user without a password"},
+		{"password for a user", Options{URL: "redis://hush@a:1"}, "a user without a password"},
+		{"default user", Options{URL: "redis://default@a:1"}, ""},
+		{"sentinels' user without password", Options{URL: "redis://s@a:1", SentinelMaster: "weir", Username: "weir", Password: "hush"}, ""},
 		{"braces", Options{URL: "redis://a:1", Prefix: "a{b}"}, "want no braces"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,6 +52,15 @@ func TestOptions(t *testing.T) {
 				t.Errorf("%v tells the password", err)
 			}
 		})
+	}
+}
+
+// A user may stand in the URL, and his password beside it.
+func TestUserInTheURL(t *testing.T) {
+	o := Options{URL: "redis://weir@a:1", Username: "other", Password: "hush"}
+	got, err := o.parse()
+	if err != nil || got.client.Username != "weir" || got.client.Password != "hush" {
+		t.Errorf("%+v, %v; want weir, hush", got, err)
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 	// patience is how long files that are wrong must have stayed the same before they are refused, in
 	// case their writer only paused.
 	patience = 1200 * time.Millisecond
+	// lookAgain is how often files are looked at without an event: none comes from file systems that others
+	// write to, as over a network or into a container.
+	lookAgain = 5 * time.Second
 )
 
 // A sum identifies the content of all files.
@@ -87,6 +90,8 @@ func (f *follower) run(ctx context.Context) error {
 				timer.Reset(settle)
 			case !f.try(now.Sub(f.since) >= patience):
 				timer.Reset(patience)
+			default:
+				timer.Reset(lookAgain)
 			}
 		}
 	}
@@ -107,6 +112,7 @@ func (f *follower) look(now time.Time) bool {
 // reports whether there is nothing left to tell.
 func (f *follower) try(final bool) bool {
 	if f.seen == f.told {
+		f.sources = nil
 		return true
 	}
 	var set *descriptors.Set

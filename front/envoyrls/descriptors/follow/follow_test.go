@@ -248,6 +248,24 @@ func TestMissingAtTheStart(t *testing.T) {
 	e.hears(t, missing+", new")
 }
 
+// A file that is written through another name tells its folder nothing, as one does that another machine writes.
+func TestWithoutEvents(t *testing.T) {
+	here, elsewhere := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(elsewhere, "a.yaml"), text("one"))
+	if err := os.Link(filepath.Join(elsewhere, "a.yaml"), filepath.Join(here, "a.yaml")); err != nil {
+		t.Skip(err)
+	}
+	e := watched(t, here, descriptors.Options{})
+	e.hears(t, "one")
+	time.Sleep(4 * settle) // beyond the look at the beginning
+	write(t, filepath.Join(elsewhere, "a.yaml"), text("two"))
+	for began := time.Now(); e.all() != "one, two"; time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > lookAgain+30*time.Second {
+			t.Fatalf("told of %q", e.all())
+		}
+	}
+}
+
 // Links that lead round in a circle are an error, and no endless way.
 func TestCircle(t *testing.T) {
 	t.Parallel()
