@@ -177,7 +177,7 @@ func TestTokensOffline(t *testing.T) {
 	tokentest.Write(t, filepath.Join(dir, "keys.json"), i)
 	file := filepath.Join(dir, "weir.yaml")
 	load := func(keys string) *Loaded {
-		write(t, file, strings.NewReplacer("${LISTEN}", ":1", "${ADMIN}", "", "${UPSTREAM}", "http://127.0.0.1:1", "${KEYS}", filepath.Join(dir, keys)).Replace(byToken))
+		write(t, file, strings.NewReplacer("${LISTEN}", ":1", "${ADMIN}", "", "${UPSTREAM}", "http://127.0.0.1:2", "${KEYS}", filepath.Join(dir, keys)).Replace(byToken))
 		return Load(Options{Config: file})
 	}
 	if l := load("none.json"); len(l.Problems) != 1 || !l.Problems[0].Warning || l.Problems[0].Field != "jwt.jwks_file" {
