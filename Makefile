@@ -8,8 +8,8 @@ LONG = TestBoundedMemory|TestCountersAreBounded|TestUnderWayIsBounded|TestAttack
 # Where allocations are counted.
 ALLOC = $$(git grep -lE '^func Test\w*Alloc' -- '*_test.go' ':!bench' | xargs dirname | sort -u | sed 's|^|./|')
 
-# As the Dockerfile builds: without the race detector all is, so that it is compiled once, and before the test
-# of the Dockerfile, whose time is bounded.
+# As the Dockerfile builds. All is, but for the race detector, so that it is compiled once, and before the test of the
+# Dockerfile, whose time is bounded.
 IMAGE = CGO_ENABLED=0 GOFLAGS="-trimpath -tags=timetzdata,grpcnotrace -buildvcs=false"
 
 .PHONY: build test test-quick timed soak manifests h2spec lint bench docs run fuzz tools vuln workflows release
@@ -26,10 +26,10 @@ run: build
 test: tools lint
 	$(IMAGE) $(GO) build -o /dev/null ./cmd/weir
 	$(IMAGE) $(GO) test -vet=off -ldflags=-w -run 'Alloc' $(ALLOC)
-	$(GO) run -ldflags=-w ./cmd/weir version
-	$(GO) test -race -shuffle=on -p 4 -vet=off -ldflags=-w -timeout 12m ./...
-	$(IMAGE) $(GO) test -vet=off -ldflags=-w -timeout 10m ./waf/...
-	$(IMAGE) $(GO) test -vet=off -ldflags=-w -timeout 10m -run '^($(LONG))$$' ./app ./replay
+	$(IMAGE) $(GO) run -ldflags=-w ./cmd/weir version
+	./tools/test -race -shuffle=on -p=4 -vet=off -ldflags=-w -timeout=12m ./...
+	$(IMAGE) ./tools/test -vet=off -ldflags=-w -timeout=10m ./waf/...
+	$(IMAGE) ./tools/test -vet=off -ldflags=-w -timeout=10m -run='^($(LONG))$$' ./app ./replay
 	$(MAKE) manifests
 
 # The Helm chart and the compose file, judged in a module of its own. Built as the image is, to share what is compiled.
@@ -55,9 +55,9 @@ timed: tools
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
-	cd bench && $(GO) vet ./... && $(GO) test ./report
+	$(IMAGE) $(GO) vet ./...
+	$(IMAGE) $(GO) tool staticcheck ./...
+	cd bench && $(IMAGE) $(GO) vet ./... && $(IMAGE) $(GO) test ./report
 
 # Ratios to peers, into bench/results and docs/benchmarks.md; BENCH="-long" measures longer, see bench/README.md.
 bench:

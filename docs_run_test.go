@@ -240,7 +240,7 @@ func (s *session) command(script string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, "bash", "-o", "pipefail", "-c", script)
 	cmd.Dir, cmd.WaitDelay = s.dir, 5*time.Second
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "WEIR_") })
-	cmd.Env = append(append(env, s.env...), "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*", "WEIR_ADMIN="+s.admin, "TMPDIR="+s.t.TempDir())
+	cmd.Env = append(slices.Concat(env, proctest.AsShipped, s.env), "PATH="+s.bin+":"+os.Getenv("PATH"), "NO_PROXY=*", "WEIR_ADMIN="+s.admin, "TMPDIR="+s.t.TempDir())
 	return cmd
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/internal/proctest"
 	"github.com/weirgate/weir/policy"
 )
 
@@ -250,7 +251,9 @@ func TestDocumentedPrograms(t *testing.T) {
 	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", append([]string{"build", "-overlay", file, "-o", t.TempDir() + "/"}, packages...)...).CombinedOutput()
+	build := exec.Command("go", append([]string{"build", "-overlay", file, "-o", t.TempDir() + "/"}, packages...)...)
+	build.Env = append(os.Environ(), proctest.AsShipped...)
+	out, err := build.CombinedOutput()
 	if err != nil {
 		t.Errorf("go build of the documents' programs: %v\n%s", err, out)
 	}

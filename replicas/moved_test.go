@@ -66,7 +66,7 @@ func TestFailover(t *testing.T) {
 	redistest.Start(t, "--replicaof", "127.0.0.1 "+master.Port())
 	sentinel := redistest.StartSentinel(t, "weir", master, 1)
 	s, c := startService(t), newCrowd(t)
-	yaml := basics(s) + fmt.Sprintf("store: {redis: {url: %q, sentinel_master: weir}, replicas: 2}\n", sentinel.URL()) + rules(1000)
+	yaml := basics(s) + fmt.Sprintf("store: {redis: {url: %q, sentinel_master: weir, timeout: 200ms}, replicas: 2}\n", sentinel.URL()) + rules(1000)
 	all, urls := startReplicas(t, 2, yaml)
 	st := &stage{crowd: c, replicas: all, urls: urls, service: s}
 	eventually(t, patience, "closed breakers", func() bool { return sum(all, "weir_store_breaker_open") == 0 })

@@ -25,7 +25,7 @@ func TestOneWayToBuild(t *testing.T) {
 		t.Fatalf("the Dockerfile builds with %q, tools/release with %q", inImage, inRelease)
 	}
 	tags := strings.Fields(inImage[1])[2]
-	for _, name := range []string{"../Makefile", "../tools/release"} {
+	for _, name := range []string{"../Makefile", "../tools/release", "../internal/proctest/build.go"} {
 		if !strings.Contains(shipped(t, name), "-tags="+tags) {
 			t.Errorf("%s says nothing of -tags=%s", name, tags)
 		}

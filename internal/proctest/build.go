@@ -20,12 +20,16 @@ func Weir(t testing.TB) string {
 	return path
 }
 
+// AsShipped has the go command build as the image is built. What a test builds is compiled once with all else that
+// the Makefile has built so.
+var AsShipped = []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath -tags=timetzdata,grpcnotrace -buildvcs=false"}
+
 var weir = sync.OnceValues(func() (string, error) { return Build() })
 
 // rounds are how often the program is built at most, if its sources keep changing.
 const rounds = 5
 
-// Build builds cmd/weir as its sources are now, and returns where it lies: in Go's build cache, under a name made of
+// Build builds cmd/weir as its sources are now, as it is shipped if no flags say else, and returns where it lies: in Go's build cache, under a name made of
 // all that it is made of. So it is linked once for all packages that ask, and never an old one. `go run` keeps there
 // what it runs, and -exec has it say where; what it has just linked it runs elsewhere, so that it is asked again, and
 // once more where the sources have changed in between.
@@ -34,6 +38,9 @@ func Build(flags ...string) (string, error) {
 	var path string
 	for range rounds {
 		cmd := exec.Command("go", args...)
+		if len(flags) == 0 {
+			cmd.Env = append(os.Environ(), AsShipped...)
+		}
 		var told bytes.Buffer
 		cmd.Stderr = &told
 		out, err := cmd.Output()
