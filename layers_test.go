@@ -41,6 +41,7 @@ var house = map[string]room{
 	"internal/pgtest":     {layer: 1},
 	"internal/credential": {layer: 1},
 	"internal/proctest":   {layer: 0},
+	"internal/racing":     {layer: 0},
 	"internal/timed":      {layer: 1},
 	"front/proxy/guard":   {layer: 1},
 	"front/spoe/spop":     {layer: 1},

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/internal/timed"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/waf"
@@ -41,9 +42,7 @@ func wire(in *waf.Input) []byte {
 // 40 secrets in 20 attacks at every place of a request: in no sink are ten bytes in a row of one. The log is
 // at its most talkative, and every request is refused, by the firewall or by a limit.
 func TestNoSecretLeaves(t *testing.T) {
-	if raceEnabled {
-		t.Skip("takes long under the race detector")
-	}
+	racing.Skip(t)
 	for _, yaml := range []string{
 		basics + "default: {limits: []}\nlog: {level: debug, refusals_per_second: 1000000}\nwaf: {keep: 100000}\n",
 		basics + "default: {limits: [{rate: 0/1h}]}\nlog: {level: debug, refusals_per_second: 1000000}\n",
@@ -108,9 +107,7 @@ func (h *house) costs(request []byte) (status int, least time.Duration) {
 // Attacks on cost are answered, from 16 askers at once, and others are served afterwards. Where times are judged, an
 // answer takes at most 250 ms of computing.
 func TestAttacksOnCost(t *testing.T) {
-	if raceEnabled {
-		t.Skip("takes minutes under the race detector")
-	}
+	racing.Skip(t)
 	for _, ruleset := range []string{"fast", "crs"} {
 		t.Run(ruleset, func(t *testing.T) {
 			h := build(t, plan{yaml: walled(ruleset) + "log: {refusals_per_second: 0}\n"})
@@ -137,9 +134,7 @@ func TestAttacksOnCost(t *testing.T) {
 // A configuration that changes between rule sets under load loses no request, and leaves no memory behind:
 // coraza-caddy#258, WAF-12.
 func TestRuleSetsAreSwappedUnderLoad(t *testing.T) {
-	if raceEnabled {
-		t.Skip("minutes of work; make test runs it without the race detector")
-	}
+	racing.Skip(t)
 	patient := func(ruleset string) string { // a place is waited for, however busy the machine is
 		return strings.Replace(walled(ruleset), "waf: {", "waf: {max_wait: 10s, ", 1)
 	}
@@ -182,6 +177,7 @@ func TestAMaskThatIsNoneIsNotPutInForce(t *testing.T) {
 
 // Ten rules that inspect alike share one firewall: coraza-caddy#76.
 func TestRulesShareAFirewall(t *testing.T) {
+	racing.Skip(t)
 	yaml := walled("fast") + "rules:\n"
 	for i := range 10 {
 		yaml += fmt.Sprintf("  - {name: r%d, path: /%d, waf: {ruleset: crs}}\n", i, i)
@@ -194,6 +190,7 @@ func TestRulesShareAFirewall(t *testing.T) {
 
 // caddy#677, coraza-caddy#263, PRX-15, WAF-03: events arrive as they are said, inspected or not.
 func TestEventsAreNotHeldBack(t *testing.T) {
+	racing.Skip(t)
 	for _, mode := range []string{"off", "detect", "block"} {
 		next := make(chan bool)
 		h := build(t, plan{yaml: basics + "waf: {ruleset: crs, mode: " + mode + "}\n", service: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -221,6 +218,7 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 
 // The figures that an operator watches: what was blocked, by which rule, under which rule of the policy.
 func TestBlocksAreCounted(t *testing.T) {
+	racing.Skip(t)
 	h := build(t, plan{yaml: walled("crs") + "rules: [{name: search, path: /search, limits: []}]\n"})
 	for range 3 {
 		h.get("/search?q=1'+UNION+SELECT+password+FROM+users--+-")
@@ -256,6 +254,7 @@ func TestBlocksAreCounted(t *testing.T) {
 
 // A flood over its limit buys no inspection: the firewall is asked about what passes alone.
 func TestAFloodBuysNoInspection(t *testing.T) {
+	racing.Skip(t)
 	var reached atomic.Int64
 	h := build(t, plan{yaml: basics + "default: {limits: [{rate: 5/1h}]}\nwaf: {ruleset: crs}\n",
 		service: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })})

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/weirgate/weir/internal/proctest"
+	"github.com/weirgate/weir/internal/racing"
 )
 
 // A shop is a service that hands what it is sent to a database, as it comes, and answers like one that can be
@@ -75,8 +76,9 @@ func TestIsInjected(t *testing.T) {
 // sqlmap at level 2 and risk 2 against a parameter of a query and a member of JSON: with crs no SQL reaches the
 // service. How much does with fast is told in the firewall's page.
 func TestSQLMap(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("takes half a minute, and ten times that under the race detector")
+	racing.Skip(t)
+	if testing.Short() {
+		t.Skip("takes half a minute")
 	}
 	program := proctest.Need(t, "sqlmap")
 	for _, ruleset := range []string{"crs", "fast"} {

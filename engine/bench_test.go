@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/store/memory"
 )
@@ -24,7 +25,7 @@ func live(tb testing.TB, yaml string) (*engine.Engine, *engine.Snapshot) {
 
 // A decision of one limit needs no memory: the bar is 0.
 func TestDecideAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if racing.On {
 		t.Skip("the race detector empties pools at random")
 	}
 	for name, yaml := range map[string]string{

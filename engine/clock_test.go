@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/racing"
 )
 
 // The clock says what time.Now says, by the wall and by what has passed, just before it looks at the wall again,
@@ -41,7 +42,7 @@ func TestClockForManyCallers(t *testing.T) {
 }
 
 func TestClockAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if racing.On {
 		t.Skip("the race detector allocates")
 	}
 	clock := engine.Clock()

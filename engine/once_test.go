@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/engine"
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/respond"
 	"github.com/weirgate/weir/store/failover"
 	"github.com/weirgate/weir/store/memory"
@@ -234,7 +235,7 @@ func (a away) Reset(ctx context.Context, hits []weir.Hit) error { return a.Store
 
 // To be asked twice needs no memory either.
 func TestNamedDecisionsAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if racing.On {
 		t.Skip("the race detector empties pools at random")
 	}
 	e, s := live(t, oneLimit)

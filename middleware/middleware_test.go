@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/racing"
 )
 
 var quiet = log.New(io.Discard, "", 0)
@@ -244,7 +245,7 @@ func TestPeerIsTheListenersWord(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
-	if raced {
+	if racing.On {
 		t.Skip("the race detector allocates")
 	}
 	h := build(t, `default: {limits: [{rate: 1000000000/1h, per: client}]}`)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/replay/accesslog"
 )
 
@@ -92,19 +93,10 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(lines)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
 }
 
-// long skips a test of millions of steps, mostly of one goroutine: the race detector makes them ten times as long, and
-// has memory of its own. make test runs it without.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() || raceEnabled {
-		t.Skip("takes long")
-	}
-}
-
 // A log of a million clients is replayed in less than 300 MB, however long it is: 10 GB are the same as
 // these 260 MB, since nothing grows with the lines.
 func TestBoundedMemory(t *testing.T) {
-	long(t)
+	racing.Skip(t)
 	const lines, clients, most = 1_500_000, 1_000_000, 300 << 20
 	defer debug.SetGCPercent(debug.SetGCPercent(40)) // as weir replay does
 	name := filepath.Join(t.TempDir(), "fifo")
@@ -146,9 +138,7 @@ func TestBoundedMemory(t *testing.T) {
 // What is in use does not grow with the lines: once every client has been seen, three times as many lines
 // take no more.
 func TestMemoryIsFlat(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("reads 300,000 lines")
-	}
+	racing.Skip(t)
 	const lines, clients = 300_000, 5_000
 	name := filepath.Join(t.TempDir(), "access.log")
 	f, err := os.Create(name)

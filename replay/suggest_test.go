@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/config"
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/replay/accesslog"
 )
 
@@ -60,6 +61,7 @@ func suggestFrom(t *testing.T, log, at string) *Suggestion {
 // What is suggested is valid and in shadow mode. At max it refuses nothing of its own log, even if it is
 // enforced, and a limit of one less would; at p50 it refuses.
 func TestSuggestedPolicies(t *testing.T) {
+	racing.Skip(t)
 	for seed := range uint64(2) {
 		log := randomLog(seed)
 		for at, refuses := range map[string]bool{"max": false, "p99": true, "p50": true} {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/replay/accesslog"
 	"github.com/weirgate/weir/store/memory"
 )
@@ -153,7 +154,7 @@ func TestPartial(t *testing.T) {
 
 // A request under way holds its place until its end; of too many, those that end first end early.
 func TestUnderWayIsBounded(t *testing.T) {
-	long(t)
+	racing.Skip(t)
 	s := newSide(Policy{Policy: compile(t, "default: {limits: [{in_flight: 100000000}]}")}, &accesslog.Has{Duration: true, Status: true}, newTally(maphash.MakeSeed()))
 	t.Cleanup(s.close)
 	client := netip.MustParseAddr("10.0.0.1")
@@ -245,7 +246,7 @@ func TestPercent(t *testing.T) {
 // A table that may not grow any more is swept once a window and not at each request, and keeps counting
 // those it has.
 func TestCountersAreBounded(t *testing.T) {
-	long(t)
+	racing.Skip(t)
 	u := &use{limit: &weir.Limit{Max: 5, Window: time.Minute}, counters: table{most: 1}}
 	for i := range uint64(mostCounters) {
 		u.ask(i*0x9e3779b97f4a7c15|1, 0, 1, 0)

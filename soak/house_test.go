@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/internal/proctest"
+	"github.com/weirgate/weir/internal/racing"
 )
 
 // patience is how long anything that must happen is waited for.
@@ -43,7 +44,11 @@ func startHouse(t testing.TB, yaml string) *house {
 	if err := os.WriteFile(h.file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	program, err := proctest.Build(raceFlags...)
+	var flags []string // as the tests are built
+	if racing.On {
+		flags = []string{"-race"}
+	}
+	program, err := proctest.Build(flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

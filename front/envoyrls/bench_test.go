@@ -10,6 +10,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/internal/redistest"
 )
 
@@ -22,7 +23,7 @@ descriptors:
 // What a call without a wire allocates is its answer: the response, its statuses, their resets, and with headers
 // three of them. Own adds the header fields.
 func TestCallAllocates(t *testing.T) {
-	if raceEnabled {
+	if racing.On {
 		t.Skip("allocations say nothing")
 	}
 	for name, c := range map[string]struct {

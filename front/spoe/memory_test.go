@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir/front/spoe/spop"
+	"github.com/weirgate/weir/internal/racing"
 )
 
 // nowhere takes what is written.
@@ -21,7 +22,7 @@ func (nowhere) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.I
 const most = 5
 
 func TestAllocations(t *testing.T) {
-	if raced {
+	if racing.On {
 		t.Skip("the race detector has sync.Pool forget")
 	}
 	h := build(t, "client: {path: [haproxy]}\ndefault: {limits: [{rate: 1000000/1m, per: client}]}", Options{})

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/store/memory"
 	"github.com/weirgate/weir/store/storetest"
 )
@@ -379,7 +380,7 @@ func TestResetForgetsHereAndThere(t *testing.T) {
 
 // The road costs one allocation, and none in the shared store's place.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if racing.On {
 		t.Skip("the race detector empties pools")
 	}
 	h := build(t, Options{ProbeEvery: time.Hour, Timeout: time.Minute})

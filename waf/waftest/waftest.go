@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
 )
 
@@ -24,7 +25,7 @@ import (
 // load the core rule set takes seven seconds then.
 func Long(t *testing.T) {
 	t.Helper()
-	if testing.Short() || underRace {
+	if testing.Short() || racing.On {
 		t.Skip("takes long")
 	}
 }

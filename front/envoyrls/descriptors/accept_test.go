@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/weirgate/weir/internal/racing"
 )
 
 // accepts says whether a document is a configuration, from the rules as they are written down: first what
@@ -170,6 +172,7 @@ func (r dice) spoil(m map[string]any, times int) {
 
 // What the written rules accept is accepted, and what they refuse is refused, in 10,000 random documents.
 func TestReaderAcceptsWhatTheRulesDo(t *testing.T) {
+	racing.Skip(t)
 	r := dice{newRand(3)}
 	accepted := 0
 	const documents = 10_000

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/weirgate/weir/internal/racing"
 )
 
 // model says what a configuration means, from the rules as they are written down: over lists, without
@@ -263,6 +265,7 @@ func answerOf(s *Set, domain string, entries []Entry, m *Match) answer {
 
 // 100,000 random requests to random configurations, read from text, get what the written rules say.
 func TestSetIsTheModel(t *testing.T) {
+	racing.Skip(t)
 	const configurations, requests = 500, 200
 	r := dice{newRand(1)}
 	limited := 0

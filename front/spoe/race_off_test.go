@@ -1,5 +1,0 @@
-//go:build !race
-
-package spoe
-
-const raced = false

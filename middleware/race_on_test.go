@@ -1,6 +1,0 @@
-//go:build race
-
-package middleware
-
-// raced is set where the race detector is on, under which sync.Pool forgets at random.
-const raced = true
