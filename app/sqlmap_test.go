@@ -82,32 +82,39 @@ func TestSQLMap(t *testing.T) {
 	}
 	program := proctest.Need(t, "sqlmap")
 	for _, ruleset := range []string{"crs", "fast"} {
-		s := new(shop)
-		h := build(t, plan{yaml: walled(ruleset), service: s})
-		for name, target := range map[string][]string{
-			"query": {"-u", h.url("/articles?id=1")},
-			"json":  {"-u", h.url("/orders"), "--data", `{"id":"1"}`, "--headers", "Content-Type: application/json"},
-		} {
-			before, blocked := len(s.values()), h.blocks()
-			out, err := exec.Command(program, append(target, "-p", "id", "--level", "2", "--risk", "2", "--batch", "--random-agent", "--ignore-code", "403",
-				"--skip-waf", "--flush-session", "--threads", "2", "--time-sec", "1", "--timeout", "20", "--retries", "1", "--disable-coloring", "--output-dir", filepath.Join(t.TempDir(), name))...).CombinedOutput()
-			if err != nil {
-				t.Fatalf("sqlmap: %v\n%s", err, tail(string(out)))
-			}
-			if n := h.blocks() - blocked; n < 20 || len(s.values()) == before {
-				t.Errorf("%s, %s: %v blocked, %d new values passed: that was no attack\n%s", ruleset, name, n, len(s.values())-before, tail(string(out)))
-			}
-			t.Logf("%s, %s: %v requests blocked", ruleset, name, h.blocks()-blocked)
+		t.Run(ruleset, func(t *testing.T) {
+			t.Parallel()
+			attackedBySQLMap(t, program, ruleset)
+		})
+	}
+}
+
+func attackedBySQLMap(t *testing.T, program, ruleset string) {
+	s := new(shop)
+	h := build(t, plan{yaml: walled(ruleset), service: s})
+	for name, target := range map[string][]string{
+		"query": {"-u", h.url("/articles?id=1")},
+		"json":  {"-u", h.url("/orders"), "--data", `{"id":"1"}`, "--headers", "Content-Type: application/json"},
+	} {
+		before, blocked := len(s.values()), h.blocks()
+		out, err := exec.Command(program, append(target, "-p", "id", "--level", "2", "--risk", "2", "--batch", "--random-agent", "--ignore-code", "403",
+			"--skip-waf", "--flush-session", "--threads", "2", "--time-sec", "1", "--timeout", "20", "--retries", "1", "--disable-coloring", "--output-dir", filepath.Join(t.TempDir(), name))...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("sqlmap: %v\n%s", err, tail(string(out)))
 		}
-		values := s.values()
-		injected := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !isInjected(v) })
-		t.Logf("%s: %d values reached the service, %d of them with SQL: %q", ruleset, len(values), len(injected), injected[:min(len(injected), 20)])
-		if ruleset == "crs" && len(injected) > 0 {
-			t.Errorf("crs: SQL reached the service: %q", injected)
+		if n := h.blocks() - blocked; n < 20 || len(s.values()) == before {
+			t.Errorf("%s, %s: %v blocked, %d new values passed: that was no attack\n%s", ruleset, name, n, len(s.values())-before, tail(string(out)))
 		}
-		if err := h.end(); err != nil {
-			t.Error(err)
-		}
+		t.Logf("%s, %s: %v requests blocked", ruleset, name, h.blocks()-blocked)
+	}
+	values := s.values()
+	injected := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !isInjected(v) })
+	t.Logf("%s: %d values reached the service, %d of them with SQL: %q", ruleset, len(values), len(injected), injected[:min(len(injected), 20)])
+	if ruleset == "crs" && len(injected) > 0 {
+		t.Errorf("crs: SQL reached the service: %q", injected)
+	}
+	if err := h.end(); err != nil {
+		t.Error(err)
 	}
 }
 
