@@ -4,8 +4,8 @@ FUZZTIME ?= 10s
 
 # What the race detector says nothing of runs without: where allocations are counted, and what is one goroutine's work
 # of many seconds under it (internal/racing).
-SKIPPED = git grep -hB1 'racing.Skip(t)' -- '*_test.go' ':!waf' | grep -oE '\bTest\w+' | paste -sd'|'
-WITHOUT = $$(git grep -lE '^func Test\w*Alloc|racing.Skip\(t\)' -- '*_test.go' ':!bench' ':!waf' | xargs dirname | sort -u | sed 's|^|./|')
+SKIPPED = git grep -hB1 'racing.Skip(t)' -- '*_test.go' | grep -oE '\bTest\w+' | paste -sd'|'
+WITHOUT = $$(git grep -lE '^func Test\w*Alloc|racing.Skip\(t\)' -- '*_test.go' ':!bench' | xargs dirname | sort -u | sed 's|^|./|')
 
 # As the Dockerfile builds. All is, but for the race detector, so that it is compiled once, and before the test of the
 # Dockerfile, whose time is bounded.
@@ -27,7 +27,6 @@ test: tools lint
 	$(IMAGE) ./tools/test -vet=off -ldflags=-w -run="Alloc|^($$($(SKIPPED)))$$" $(WITHOUT)
 	$(IMAGE) $(GO) run -ldflags=-w ./cmd/weir version
 	./tools/test -race -shuffle=on -p=4 -vet=off -ldflags=-w -timeout=12m ./...
-	$(IMAGE) ./tools/test -vet=off -ldflags=-w -timeout=10m ./waf/...
 	$(MAKE) manifests
 
 # The Helm chart and the compose file, judged in a module of its own. Built as the image is, to share what is compiled.

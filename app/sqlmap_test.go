@@ -77,9 +77,6 @@ func TestIsInjected(t *testing.T) {
 // service. How much does with fast is told in the firewall's page.
 func TestSQLMap(t *testing.T) {
 	racing.Skip(t)
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
 	program := proctest.Need(t, "sqlmap")
 	for _, ruleset := range []string{"crs", "fast"} {
 		t.Run(ruleset, func(t *testing.T) {

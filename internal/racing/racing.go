@@ -4,11 +4,11 @@ package racing
 
 import "testing"
 
-// Skip skips a test that is one goroutine's work of many seconds under the race detector, which finds nothing in it.
-// It is the first line of the test, by which `make test` finds the name and runs it without.
+// Skip skips a test that is one goroutine's work of many seconds under the race detector, which finds nothing in it,
+// and where tests are to be short. It is the test's first line, by which `make test` finds the name and runs it without.
 func Skip(t testing.TB) {
 	t.Helper()
-	if On {
+	if On || testing.Short() {
 		t.Skip("one goroutine's work of many seconds under the race detector: run without")
 	}
 }

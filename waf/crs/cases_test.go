@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
 	"github.com/weirgate/weir/waf/mask"
@@ -32,7 +33,7 @@ func load(t testing.TB, o Options) *waf.WAF {
 // TestAcceptance holds what was promised of the acceptance cases: all that must be, and of those that
 // should be 88 % of the blocks and 90 % of the passes.
 func TestAcceptance(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	scores, wrong := waftest.Run(t, load(t, Options{}), waftest.Load(t, "../testdata/cases.json"))
 	t.Log(scores)
 	for _, line := range wrong {
@@ -47,7 +48,7 @@ func TestAcceptance(t *testing.T) {
 
 // Of prose in many languages at most 1.0 % is blocked.
 func TestProse(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	waftest.Prose(t, load(t, Options{}), 10)
 }
 
@@ -62,7 +63,7 @@ func masker(t testing.TB) *mask.Masker {
 
 // Whatever was planted, nothing of it is told.
 func TestSecrets(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	waftest.Secrets(t, load(t, Options{}))
 }
 

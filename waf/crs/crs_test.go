@@ -17,7 +17,6 @@ import (
 	"github.com/weirgate/weir"
 	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
-	"github.com/weirgate/weir/waf/waftest"
 )
 
 func inspect(t testing.TB, w *waf.WAF, in waf.Input) weir.Inspection {
@@ -44,7 +43,7 @@ func body(media, text string) waf.Input {
 
 // WAF-05 (coreruleset#4342): JSON without its content type was read as a form, and a hospital blocked.
 func TestJSONUnderAnyName(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	w := load(t, Options{})
 	for _, media := range []string{"application/json", "text/plain", "", "application/vnd.api+json", "application/problem+json", "application/x-ndjson", "application/octet-stream"} {
 		if r := inspect(t, w, body(media, `{"hospitals":["select specialty hospital"]}`)); r.Verdict != weir.Clean {
@@ -58,7 +57,7 @@ func TestJSONUnderAnyName(t *testing.T) {
 
 // WAF-07 (coreruleset#2674): GraphQL was taken for commands.
 func TestGraphQL(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	w := load(t, Options{})
 	documents := []string{
 		"{ user(id: 4) { id name } }", "{\n  user(id: 4) {\n    id\n    name\n  }\n}", "query { me { id } }", "query Q($id: ID!) { user(id: $id) { ...F } }\nfragment F on User { id, name }",
@@ -109,7 +108,7 @@ func asking(query string) waf.Input {
 
 // What ordinary clients send and the rule set takes for an attack, beside attacks that are alike.
 func TestOrdinaryClients(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	w := load(t, Options{})
 	ranged := func(path string, n int) waf.Input {
 		in := asking("")
@@ -149,7 +148,7 @@ func TestOrdinaryClients(t *testing.T) {
 
 // WAF-12 (coraza#975, coraza-caddy#258): every reload kept the rules that it displaced.
 func TestReloadsKeepNothing(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	reload := func() {
 		rules, err := New(Options{})
 		if err != nil {
@@ -187,7 +186,7 @@ func TestReloadsKeepNothing(t *testing.T) {
 
 // Sets that are alike share their patterns: ten cost little more than one.
 func TestSetsShare(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -266,7 +265,7 @@ func TestAtOnce(t *testing.T) {
 
 // Rule files are loaded for the languages that are named; none means all.
 func TestLanguages(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	php := waf.Input{Method: "GET", Query: "name=php://filter/convert.base64-encode/resource=index"}
 	node := body("application/json", `{"a":"x.__proto__.y"}`)
 	for _, test := range []struct {
@@ -292,7 +291,7 @@ func TestLanguages(t *testing.T) {
 
 // A higher paranoia sees more.
 func TestParanoia(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	in := waf.Input{Method: "GET", Query: "q=" + strings.Repeat("%26%23", 8)}
 	if r := inspect(t, load(t, Options{}), in); r.Verdict != weir.Clean {
 		t.Errorf("1: %+v", r)
@@ -304,7 +303,7 @@ func TestParanoia(t *testing.T) {
 
 // What passes fast, and what does not.
 func TestSafe(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	w := load(t, Options{})
 	get := func(path, query string, more ...string) waf.Input {
 		return waf.Input{Method: "GET", Path: path, Query: query, Header: browser(more...)}

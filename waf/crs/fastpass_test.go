@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
-	"github.com/weirgate/weir/waf/waftest"
 )
 
 // TestFastPass sends the requests of the rule set's own tests to the default set with and without what is
 // left out: the fast pass, and words, numbers and base64 in bodies. No verdict may differ.
 func TestFastPass(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	rules, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
-	"github.com/weirgate/weir/waf/waftest"
 )
 
 // What a pattern is said to need is in every text that it matches: texts are grown from every pattern of
 // the rule set, with its letters in either case and other texts around.
 func TestNeeds(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	matched := 0
 	for _, pattern := range patterns(t) {
@@ -52,7 +52,7 @@ func TestNeeds(t *testing.T) {
 }
 
 func TestNeedsOf(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	for pattern, texts := range map[string][2]string{ // what may match, what lacks something
 		`union.+select`:      {"union select", "onion select"},
 		`(?i)UNION`:          {"uNiOn", "onion"},
@@ -123,7 +123,7 @@ func FuzzValid(f *testing.F) {
 // Coraza 3.8.1 remembers what it transformed by the address of an argument's name and its place, and
 // shuffles places between rules: of two values under one name an attack was seen now and then only.
 func TestEveryValueOfANameIsSeen(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	w := load(t, Options{})
 	const attack = "1 UNION SELECT password FROM users-- -"
 	var fillers []string
@@ -157,7 +157,7 @@ func TestEveryValueOfANameIsSeen(t *testing.T) {
 
 // A match says where it was and what it was called, also where many arguments share a name.
 func TestMatchesAreNamed(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	w := load(t, Options{})
 	const attack = "1' UNION SELECT 1,2,3-- -"
 	many := func(format string) string {

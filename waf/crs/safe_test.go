@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
-	"github.com/weirgate/weir/waf/waftest"
 )
 
 // askFor is a browser's request, with another path, query or field.
@@ -111,7 +110,7 @@ func (r *Rules) matches(c *waf.Case) (ids []int) {
 // Texts grown from the patterns, of bytes that may pass fast, in each place that may: what passes is nothing
 // that a rule blocks.
 func TestFastPassOfGrownTexts(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	rules, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)

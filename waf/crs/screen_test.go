@@ -16,9 +16,9 @@ import (
 	"github.com/corazawaf/coraza/v3/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
-	"github.com/weirgate/weir/waf/waftest"
 )
 
 // screened returns the ids of the rules that match with the screen, and unscreened without.
@@ -42,7 +42,7 @@ func unscreened(r *Rules, c *waf.Case) (ids []int) {
 // TestScreen runs the requests of the rule set's own tests with and without the screen: the same rules match,
 // for all requests as rules are loaded by default, and for some of them at higher paranoia.
 func TestScreen(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	for name, test := range map[string]struct {
 		options Options
 		limits  feed.Limits
@@ -96,7 +96,7 @@ func suiteRequests(t *testing.T) (list [][]byte) {
 // Texts grown from the patterns of the rules, in spellings that transformations undo, match the same rules
 // with and without the screen.
 func TestScreenOfGrownTexts(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	rules, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
 	"github.com/weirgate/weir/waf/waftest"
@@ -190,7 +191,7 @@ var thorough = feed.Limits{Depth: 64, Values: 2000, Bytes: 4 << 20, Inflated: 1 
 // that they ask for. What fails is listed in testdata/suite.txt, with the reason: among it what is not run,
 // the tests of answers.
 func TestSuite(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	rules, err := New(Options{Paranoia: 4, stock: true})
 	if err != nil {
 		t.Fatal(err)

@@ -13,15 +13,15 @@ import (
 	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
 	"github.com/corazawaf/coraza/v3/types"
 
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
 	"github.com/weirgate/weir/waf/feed"
-	"github.com/weirgate/weir/waf/waftest"
 )
 
 // TestPlainWords makes words of everything that the rule set looks for: its lists of words, and texts that
 // its patterns match. Each that we would leave out must be one that no rule blocks.
 func TestPlainWords(t *testing.T) {
-	waftest.Long(t)
+	racing.Skip(t)
 	rules, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -4,8 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf/waftest"
 )
 
 // What is made to cost more than it should does not.
-func TestCost(t *testing.T) { waftest.Cost(t, build(t), 250*time.Millisecond, 300) }
+func TestCost(t *testing.T) {
+	racing.Skip(t)
+	waftest.Cost(t, build(t), 250*time.Millisecond, 300)
+}

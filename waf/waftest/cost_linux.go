@@ -42,7 +42,6 @@ func Resident(t testing.TB) int {
 // Cost sends every attack alone and 16 times at once, and fails if one comes out wrong, leaves more memory than the
 // process may have, or, where times are judged, computes for longer than a request may.
 func Cost(t *testing.T, w *waf.WAF, most time.Duration, megabytes int) {
-	Long(t)
 	peak := 0
 	for _, a := range Attacks(t) {
 		var r weir.Inspection

@@ -29,7 +29,6 @@ const mostTexts = 650
 // Prose asks with the texts of twelve languages, each as a string in JSON, and fails if more than
 // permille of them are blocked. Without Debian's fortunes it is skipped.
 func Prose(t *testing.T, w *waf.WAF, permille float64) {
-	Long(t)
 	all, blocked := 0, 0
 	for _, language := range slices.Sorted(maps.Keys(languages)) {
 		texts := collection(t, language)

@@ -17,18 +17,8 @@ import (
 	"time"
 
 	"github.com/weirgate/weir"
-	"github.com/weirgate/weir/internal/racing"
 	"github.com/weirgate/weir/waf"
 )
-
-// Long skips a test that takes long or measures, where tests are to be short or are watched for races: to
-// load the core rule set takes seven seconds then.
-func Long(t *testing.T) {
-	t.Helper()
-	if testing.Short() || racing.On {
-		t.Skip("takes long")
-	}
-}
 
 // A Case is a request with what should become of it.
 type Case struct {
