@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirgate/weir"
+	"github.com/weirgate/weir/journal"
 	"github.com/weirgate/weir/policy"
 	"github.com/weirgate/weir/respond"
 )
@@ -63,7 +64,7 @@ func (s *Server) client(c *call) (any, error) {
 		use := s.o.Journal.Use(key, windows[name])
 		v.Windows = append(v.Windows, ClientUse{name, use.Requests, use.Error, use.Refused})
 	}
-	v.Decisions = slices.DeleteFunc(s.o.Journal.Recent(mostRecent), func(e Decision) bool { return e.Client != key })
+	v.Decisions = s.o.Journal.Select(journal.DefaultRecent, func(e *Decision) bool { return e.Client == key })
 	snapshot := s.snapshot()
 	owned := snapshot.Policy.ClientHits(client)
 	d := weir.Decision{Hits: hitsOf(owned), Statuses: make([]weir.Status, len(owned))}

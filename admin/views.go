@@ -10,9 +10,6 @@ import (
 	"github.com/weirgate/weir/policy"
 )
 
-// mostRecent is how many of the recent decisions are looked through.
-const mostRecent = journal.DefaultRecent
-
 func (s *Server) session(c *call) (any, error) {
 	why := s.readOnly(c.who)
 	return Session{Token: string(c.who), Writes: why == "", ReadOnly: why, Version: s.o.Version, Bans: s.o.Bans != nil, Keys: s.anyKeys() != nil, Blocked: s.o.Blocked != nil}, nil
@@ -93,20 +90,19 @@ func (s *Server) series(c *call) (any, error) {
 }
 
 func (s *Server) decisions(c *call) (any, error) {
-	list := slices.DeleteFunc(s.o.Journal.Recent(mostRecent), func(e Decision) bool {
+	return Decisions{s.o.Journal.Select(c.number("limit"), func(e *Decision) bool {
 		switch c.query["only"] {
 		case "refused":
-			if !refused(&e) {
-				return true
+			if !refused(e) {
+				return false
 			}
 		case "shadow":
 			if len(e.Shadow) == 0 {
-				return true
+				return false
 			}
 		}
-		return !matches(c.query["client"], e.Client) || !matches(c.query["rule"], e.Rule)
-	})
-	return Decisions{list[:min(len(list), c.number("limit"))]}, nil
+		return matches(c.query["client"], e.Client) && matches(c.query["rule"], e.Rule)
+	})}, nil
 }
 
 // matches reports whether a filter that may be empty lets a value through.
@@ -117,7 +113,7 @@ func refused(e *Decision) bool {
 }
 
 func (s *Server) rules(*call) (any, error) {
-	totals, recent := s.o.Journal.Totals(), s.o.Journal.Recent(mostRecent)
+	totals, recent := s.o.Journal.Totals(), s.o.Journal.Outcomes()
 	rules := Rules{Requests: totals.Requests, Refused: totals.Refused, Rules: []Rule{}}
 	for _, r := range s.snapshot().Policy.Rules() {
 		v := Rule{
@@ -171,7 +167,7 @@ func headroom(name string, recent []Decision) *Headroom {
 const mostHurt = 20
 
 func (s *Server) shadow(*call) (any, error) {
-	recent := s.o.Journal.Recent(mostRecent)
+	recent := s.o.Journal.Outcomes()
 	hurt := s.o.Journal.Top(journal.TopQuery{By: journal.ByShadow, Within: journal.Hour, Most: mostHurt})
 	view := Shadow{Limits: []ShadowLimit{}, Clients: topEntries(&hurt)}
 	known := map[string]bool{}

@@ -179,15 +179,39 @@ func (j *Journal) Record(d *weir.Decision, o weir.Outcome) {
 func (j *Journal) StoreWaited(d time.Duration) { j.metrics.store.Observe(d.Seconds()) }
 
 // Recent returns the last n decisions, or as many as are kept, newest first.
-func (j *Journal) Recent(n int) []Entry {
+func (j *Journal) Recent(n int) []Entry { return j.Select(n, func(*Entry) bool { return true }) }
+
+// Select returns at most n of the kept decisions that are wanted, newest first. Those that wanted sees do not have
+// what was asked for yet: to hide the secrets in it takes most of the time.
+func (j *Journal) Select(n int, wanted func(*Entry) bool) []Entry {
+	entries := []Entry{}
+	if n <= 0 {
+		return entries
+	}
 	j.settle()
-	entries := j.ring.recent(n)
+	j.ring.recent(func(kept *note) (enough bool) {
+		if e := kept.outcome(); wanted(&e) {
+			kept.request(&e)
+			entries = append(entries, e)
+		}
+		return len(entries) == n
+	})
 	for i := range entries {
 		e := &entries[i]
 		e.Path = j.secrets.path(e.Path, len(e.Path) > maxPath-utf8.UTFMax)
 		e.Host = j.secrets.host(e.Host, len(e.Host) > maxHost-utf8.UTFMax)
 	}
 	return entries
+}
+
+// Outcomes returns all kept decisions without what was asked for, newest first.
+func (j *Journal) Outcomes() (all []Entry) {
+	j.settle()
+	j.ring.recent(func(kept *note) bool {
+		all = append(all, kept.outcome())
+		return false
+	})
+	return all
 }
 
 // HidePath returns a path as it may be written down: without the secrets in it, and not longer than the ring

@@ -65,49 +65,55 @@ func (r *ring) take(notes []*note) {
 
 func (r *ring) place(number uint64) **note { return &r.kept[number%uint64(len(r.kept))] }
 
-// recent returns at most n decisions, newest first.
-func (r *ring) recent(n int) []Entry {
+// recent gives the kept decisions to look, newest first, until it has seen enough.
+func (r *ring) recent(look func(*note) (enough bool)) {
 	last := r.last.Load()
-	want := min(uint64(max(n, 0)), uint64(len(r.kept)), last)
-	entries := make([]Entry, 0, want)
-	for back := range want {
-		if e, ok := r.entry(last-back, everything); ok {
-			entries = append(entries, e)
+	for back := range min(uint64(len(r.kept)), last) {
+		if r.at(last-back, look) {
+			return
 		}
 	}
-	return entries
 }
 
-func everything(weir.Action) bool { return true }
+// at gives the decision with that number to look, if it is kept.
+func (r *ring) at(number uint64, look func(*note) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := *r.place(number)
+	return n.number == number && look(n)
+}
 
 // after returns those of the decisions since the one with that number and up to another which keep wants, the oldest
 // first, at most n and the newest of them.
 func (r *ring) after(number, last uint64, n int, keep func(weir.Action) bool) []Entry {
 	var entries []Entry
 	for at := last; at > number && at+uint64(len(r.kept)) > last && len(entries) < n; at-- {
-		if e, ok := r.entry(at, keep); ok {
-			entries = append(entries, e)
-		}
+		r.at(at, func(kept *note) bool {
+			if keep(kept.action) {
+				entries = append(entries, kept.entry())
+			}
+			return false
+		})
 	}
 	slices.Reverse(entries)
 	return entries
 }
 
-// entry returns the decision with that number, if it is kept and wanted.
-func (r *ring) entry(number uint64, wanted func(weir.Action) bool) (Entry, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := *r.place(number)
-	if n.number != number || !wanted(n.action) {
-		return Entry{}, false
-	}
-	return n.entry(), true
+func (n *note) entry() Entry {
+	e := n.outcome()
+	n.request(&e)
+	return e
 }
 
-func (n *note) entry() Entry {
+// request adds what was asked for, as the asker sent it.
+func (n *note) request(e *Entry) {
+	e.Method, e.Host, e.Path = string(n.of(method)), string(n.of(host)), string(n.of(path))
+}
+
+// outcome is the entry without what was asked for.
+func (n *note) outcome() Entry {
 	e := Entry{
 		Time: n.at, Front: frontNames[n.front],
-		Method: string(n.of(method)), Host: string(n.of(host)), Path: string(n.of(path)),
 		Action: n.action.String(), Reason: string(n.reason), Status: n.status,
 		Limit: n.limit, Remaining: n.remaining, RetryAfter: wait(n.retry),
 		Shadow: append([]string{}, n.shadow...), Degraded: n.degraded, Duration: n.duration.Seconds(),

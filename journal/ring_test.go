@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,41 @@ func TestDefaultRingLength(t *testing.T) {
 	}
 }
 
+// statuses are those of the decisions that r keeps, newest first.
+func statuses(r *ring) (all []int) {
+	r.recent(func(n *note) bool { all = append(all, n.status); return false })
+	return all
+}
+
+// Only what is wanted is selected, newest first, and told whole; who chooses sees nothing of what was asked for.
+func TestSelect(t *testing.T) {
+	j := New(Options{Recent: 8})
+	for i := range 12 {
+		j.Record(stranger(i), weir.Outcome{HTTP: 200 + i})
+	}
+	seen := 0
+	got := j.Select(3, func(e *Entry) bool {
+		if seen++; e.Method+e.Host+e.Path != "" {
+			t.Errorf("%q %q %q is seen", e.Method, e.Host, e.Path)
+		}
+		return e.Status%2 == 0
+	})
+	whole := j.Recent(8)
+	if diff := cmp.Diff([]Entry{whole[1], whole[3], whole[5]}, got); diff != "" || seen != 6 {
+		t.Errorf("%d seen (-want +got):\n%s", seen, diff)
+	}
+	if n := len(j.Select(0, func(*Entry) bool { return true })); n != 0 {
+		t.Errorf("%d of none", n)
+	}
+	outcomes := j.Outcomes()
+	for i := range whole {
+		whole[i].Method, whole[i].Host, whole[i].Path = "", "", ""
+	}
+	if diff := cmp.Diff(whole, outcomes); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+}
+
 // A note that is told after the ring went once around is dropped; the newer one stays.
 func TestLateNoteIsDropped(t *testing.T) {
 	r := newRing(2)
@@ -90,9 +126,8 @@ func TestLateNoteIsDropped(t *testing.T) {
 	}
 	r.last.Store(4)
 	r.take(notes)
-	got := r.recent(2)
-	if len(got) != 2 || got[0].Status != 4 || got[1].Status != 3 {
-		t.Errorf("recent is %+v, want numbers 4 and 3", got)
+	if got := statuses(r); !slices.Equal(got, []int{4, 3}) {
+		t.Errorf("recent are %v, want numbers 4 and 3", got)
 	}
 	if notes[1].number != 2 {
 		t.Error("the late note is not given back")
@@ -106,9 +141,8 @@ func TestUnwrittenNoteIsLeftOut(t *testing.T) {
 	notes[0].number, notes[0].status = 1, 200
 	r.take(notes)
 	r.last.Store(2) // another request has its number and is written just now
-	got := r.recent(2)
-	if len(got) != 1 || got[0].Status != 200 {
-		t.Errorf("recent is %+v, want the one written decision", got)
+	if got := statuses(r); !slices.Equal(got, []int{200}) {
+		t.Errorf("recent are %v, want the one written decision", got)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestNotRedis(t *testing.T) {
 			if diff := cmp.Diff(tally{200: 5, 429: 15}, crowd.hammer([]string{r.url}, "/fixed_window", crowd.fresh(), 20)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			eventually(t, timed.Bound(recovered), "a line that says "+c.told, func() bool {
+			eventually(t, patience, "a line that says "+c.told, func() bool {
 				crowd.ask(r.url+"/fixed_window", crowd.fresh()) // three that this machine has no time for say nothing
 				return len(r.warnings(c.told)) > 0
 			})
