@@ -51,6 +51,9 @@ func Open(c *config.Config, b embedded.Beside) (*Store, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	s := &Store{redis: r, failing: failingOptions(c, b)}
+	if b.Log != nil { // silence does not say whose it is
+		s.failing.Logger = b.Log.With("store", r.String())
+	}
 	s.Store = failover.New(r, b.Local, s.failing)
 	return s, nil
 }
@@ -62,7 +65,6 @@ func failingOptions(c *config.Config, b embedded.Beside) failover.Options {
 		ProbeEvery: time.Duration(c.Store.Breaker.ProbeEvery),
 		Replicas:   c.Store.Replicas,
 		Observe:    b.Waited,
-		Logger:     b.Log,
 	}
 	if b.Changed != nil {
 		o.Changed = func(c failover.Change) { b.Changed(words(c)) }

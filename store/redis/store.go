@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,9 @@ type Store struct {
 	mu              sync.Mutex
 	former          []*link // to be closed with the store
 }
+
+// String names the servers, without what is secret of their URL.
+func (s *Store) String() string { return "redis " + strings.Join(s.target.addrs, ",") }
 
 // New returns a store that counts where o says. Nothing is waited for, so the server may be away. An
 // error says what is wrong with o. What renews leases, and what looks at the servers, runs until Close.
