@@ -29,10 +29,10 @@ var weir = sync.OnceValues(func() (string, error) { return Build() })
 // rounds are how often the program is built at most, if its sources keep changing.
 const rounds = 5
 
-// Build builds cmd/weir as its sources are now, as it is shipped if no flags say else, and returns where it lies: in Go's build cache, under a name made of
-// all that it is made of. So it is linked once for all packages that ask, and never an old one. `go run` keeps there
-// what it runs, and -exec has it say where; what it has just linked it runs elsewhere, so that it is asked again, and
-// once more where the sources have changed in between.
+// Build builds cmd/weir as its sources are now, as it is shipped if no flags say else, and returns where it lies: in
+// Go's build cache, under a name made of all that it is made of. So it is linked once for all packages that ask, and
+// never an old one. `go run` keeps there what it runs, and -exec has it say where; what it has just linked it runs
+// elsewhere, so that it is asked again, and once more where the sources have changed in between.
 func Build(flags ...string) (string, error) {
 	args := append(append([]string{"run", "-ldflags=-w"}, flags...), "-exec", "echo", "github.com/weirgate/weir/cmd/weir")
 	var path string
